@@ -1,0 +1,84 @@
+# gpuemu: build, checks and tests. `make test` is what CI runs; it needs Go, git and a C compiler (race detector only).
+
+SHELL       := /bin/sh
+GO          ?= go
+STATICCHECK_VERSION := v0.8.2
+TOOLS       := $(CURDIR)/.cache/bin
+STATICCHECK := $(TOOLS)/staticcheck-$(STATICCHECK_VERSION)
+VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+FUZZTIME    ?= 30s
+TIMEOUT     ?= 15m
+STEP        := sh tools/step.sh
+
+# The toolchain on PATH is the one that is used: no silent download of another.
+export GOTOOLCHAIN := local
+# Go needs some place for its caches, also where a runner sets no HOME.
+ifeq ($(HOME),)
+export HOME := $(CURDIR)/.cache/home
+endif
+
+.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak bench build generate clean
+
+all: build
+
+# Everything, from a fresh clone. The order is: what fails fastest comes first.
+test: setup check unit race v3 purego fuzz-quick
+	@echo "make test: ok"
+
+setup:
+	@$(STEP) "go version" sh tools/require-go.sh
+	@$(STEP) "go mod download" $(GO) mod download
+	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
+
+$(STATICCHECK):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) GOFLAGS= $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION)
+	@mv $(TOOLS)/staticcheck $@
+
+# Formatting, linters, module file, import direction, sizes, names, generated files. The last four are Go tests.
+check: $(STATICCHECK)
+	@$(STEP) "gofmt" sh tools/check-gofmt.sh
+	@$(STEP) "go vet" $(GO) vet ./...
+	@$(STEP) "staticcheck" $(STATICCHECK) ./...
+	@$(STEP) "go mod tidy" $(GO) mod tidy -diff
+	@$(STEP) "repository tests" $(GO) test -count=1 ./internal
+
+unit:
+	@$(STEP) "go test" $(GO) test -timeout $(TIMEOUT) ./...
+
+# -short: the race detector costs a factor of ten, and every goroutine is started by the short tests too.
+race:
+	@$(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) ./...
+
+# The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
+v3:
+	@$(STEP) "GOAMD64=v3" sh tools/amd64v3.sh
+
+# The packages with assembly, once without it.
+purego:
+	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare
+
+fuzz-quick:
+	@$(STEP) "fuzz, 5s per target" sh tools/fuzz.sh 5s
+
+# make fuzz FUZZTIME=10m
+fuzz:
+	@sh tools/fuzz.sh $(FUZZTIME)
+
+# Long property tests of the bounds; the record is docs/evidence/soak.md.
+soak:
+	@sh tools/soak.sh
+
+bench: build
+	@sh bench/speed/run.sh
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+
+# Rewrites generated code and generated pages of docs/.
+generate:
+	$(GO) generate ./...
+	$(GO) test -count=1 ./internal -update
+
+clean:
+	rm -rf bin .cache
