@@ -1,0 +1,222 @@
+// This file implements the checks a schema passes before anybody uses it.
+
+package opspec
+
+import (
+	"math"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
+)
+
+// Validate checks the whole schema: limits, names, references, attribute types and, by a bounded search over
+// the candidates, that the relations can be fulfilled at all.
+func (s *Schema) Validate() error {
+	if err := s.checkLimits(); err != nil {
+		return err
+	}
+	if err := s.checkUnique(); err != nil {
+		return err
+	}
+	for i := range s.Dims {
+		if err := s.Dims[i].validate(); err != nil {
+			return at(err, "dim %q", s.Dims[i].Name)
+		}
+	}
+	for i := range s.Attrs {
+		if err := s.Attrs[i].validate(); err != nil {
+			return at(err, "attr %q", s.Attrs[i].Name)
+		}
+	}
+	for i := range s.Inputs {
+		if err := s.Inputs[i].validate(); err != nil {
+			return at(err, "input %q", s.Inputs[i].Name)
+		}
+	}
+	for i := range s.Outputs {
+		if err := s.Outputs[i].validate(); err != nil {
+			return at(err, "output %q", s.Outputs[i].Name)
+		}
+	}
+	for _, d := range s.DTypes {
+		if d == dtype.Invalid || d.Size() == 0 {
+			return diag.Errorf(SchemaInvalid, "", "dtypes: invalid dtype %d", d)
+		}
+	}
+	if s.NaN != "" && s.NaN != "ignore" {
+		return diag.Errorf(SchemaInvalid, "", "nan: got %q, want \"\" or \"ignore\"", s.NaN)
+	}
+	p, err := s.Compile()
+	if err != nil {
+		return err
+	}
+	return p.checkSatisfiable()
+}
+
+func (s *Schema) checkLimits() error {
+	for _, l := range []struct {
+		field      string
+		got, limit int
+	}{
+		{"name", len(s.Name), MaxNameLen},
+		{"doc", len(s.Doc), MaxDocLen},
+		{"dims", len(s.Dims), MaxDims},
+		{"inputs", len(s.Inputs), MaxInputs},
+		{"outputs", len(s.Outputs), MaxOutputs},
+		{"attrs", len(s.Attrs), MaxAttrs},
+		{"relations", len(s.Relations), MaxRelations},
+		{"dtypes", len(s.DTypes), len(dtype.All())},
+	} {
+		if l.got > l.limit {
+			return diag.Errorf(SchemaLimit, "", "%s: size %d, limit %d", l.field, l.got, l.limit)
+		}
+	}
+	if s.Name == "" {
+		return diag.Errorf(SchemaInvalid, `add "name"`, "name is empty")
+	}
+	return nil
+}
+
+// checkUnique refuses empty and repeated names. Dimensions and attributes share the names of expressions.
+func (s *Schema) checkUnique() error {
+	check := func(seen map[string]string, field, name string) error {
+		if name == "" {
+			return diag.Errorf(SchemaInvalid, "", "%s has an empty name", field)
+		}
+		if len(name) > MaxNameLen {
+			return diag.Errorf(SchemaLimit, "", "%s: name of %d bytes, limit %d", field, len(name), MaxNameLen)
+		}
+		if old, ok := seen[name]; ok {
+			return diag.Errorf(SchemaInvalid, "give each its own name", "%s: name %q is already that of %s", field, name, old)
+		}
+		seen[name] = field
+		return nil
+	}
+	vars, inputs, outputs := map[string]string{}, map[string]string{}, map[string]string{}
+	for i := range s.Dims {
+		if err := check(vars, indexed("dims", i), s.Dims[i].Name); err != nil {
+			return err
+		}
+	}
+	for i := range s.Attrs {
+		if err := check(vars, indexed("attrs", i), s.Attrs[i].Name); err != nil {
+			return err
+		}
+	}
+	for i := range s.Inputs {
+		if err := check(inputs, indexed("inputs", i), s.Inputs[i].Name); err != nil {
+			return err
+		}
+	}
+	for i := range s.Outputs {
+		if err := check(outputs, indexed("outputs", i), s.Outputs[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Dim) validate() error {
+	if d.Derived() && (len(d.Candidates) > 0 || d.Min != 0 || d.Max != 0 || d.Tile != 0) {
+		return diag.Errorf(SchemaInvalid, "remove expr or the others",
+			"expr excludes candidates, min, max and tile")
+	}
+	if len(d.Candidates) > MaxCandidates {
+		return diag.Errorf(SchemaLimit, "", "%d candidates, limit %d", len(d.Candidates), MaxCandidates)
+	}
+	for i, c := range d.Candidates {
+		if c < 0 || c > MaxDimValue {
+			return diag.Errorf(SchemaInvalid, "", "candidates[%d] = %d, want 0..%d", i, c, MaxDimValue)
+		}
+	}
+	if d.Min < 0 || d.Min > MaxDimValue || d.Max < 0 || d.Max > MaxDimValue || d.Max != 0 && d.Max < d.Min {
+		return diag.Errorf(SchemaInvalid, "", "range %d..%d, want 0 <= min <= max <= %d", d.Min, d.Max, MaxDimValue)
+	}
+	for i, c := range d.Candidates {
+		if c < d.Min && !(c == 0 && d.Empty) || d.Max != 0 && c > d.Max {
+			return diag.Errorf(SchemaInvalid, "", "candidates[%d] = %d is outside the range %d..%d", i, c, d.Min, d.Max)
+		}
+	}
+	if d.Tile < 0 || d.Tile > MaxDimValue {
+		return diag.Errorf(SchemaInvalid, "", "tile = %d, want 0..%d", d.Tile, MaxDimValue)
+	}
+	return nil
+}
+
+func (a *Attr) validate() error {
+	kind := a.EffectiveKind()
+	if kind == KindUnset || kind > String {
+		return diag.Errorf(SchemaInvalid, `add "kind" or "default"`, "the type is not known")
+	}
+	if len(a.Values) > MaxCandidates {
+		return diag.Errorf(SchemaLimit, "", "%d values, limit %d", len(a.Values), MaxCandidates)
+	}
+	check := func(field string, v any) error {
+		n, ok := normalValue(kind, v)
+		if !ok {
+			return diag.Errorf(SchemaInvalid, "", "%s: got %v (%T), want a value of type %s", field, v, v, kind)
+		}
+		if text, ok := n.(string); ok && len(text) > MaxDocLen {
+			return diag.Errorf(SchemaLimit, "", "%s: %d bytes, limit %d", field, len(text), MaxDocLen)
+		}
+		return nil
+	}
+	if a.Default != nil {
+		if err := check("default", a.Default); err != nil {
+			return err
+		}
+	}
+	for i, v := range a.Values {
+		if err := check(indexed("values", i), v); err != nil {
+			return err
+		}
+	}
+	if len(a.Doc) > MaxDocLen {
+		return diag.Errorf(SchemaLimit, "", "doc: %d bytes, limit %d", len(a.Doc), MaxDocLen)
+	}
+	return nil
+}
+
+func (in *Input) validate() error {
+	if len(in.Dims) > tensor.MaxRank {
+		return diag.Errorf(SchemaLimit, "", "rank %d, limit %d", len(in.Dims), tensor.MaxRank)
+	}
+	if in.Role > RoleScale {
+		return diag.Errorf(SchemaInvalid, "", "unknown role %d", in.Role)
+	}
+	if in.DType != "" {
+		if _, err := dtype.Parse(in.DType); err != nil {
+			return diag.Errorf(SchemaInvalid, "", "dtype: %w", err)
+		}
+	}
+	d := &in.Domain
+	if math.IsNaN(d.Min) || math.IsNaN(d.Max) || d.Min > d.Max {
+		return diag.Errorf(SchemaInvalid, "", "domain: range %v..%v, want min <= max", d.Min, d.Max)
+	}
+	if d.NonZero && d.Bounded() && d.Min == 0 && d.Max == 0 {
+		return diag.Errorf(SchemaInvalid, "", "domain: no value is left")
+	}
+	if in.Role != RoleIndex && (d.Below != "" || d.Distinct) {
+		return diag.Errorf(SchemaInvalid, `add "role": "index"`, "domain: below and distinct are for role index")
+	}
+	if in.Role == RoleIndex && d.Below == "" {
+		return diag.Errorf(SchemaInvalid, `add "below" to the domain`, "role index without domain.below")
+	}
+	return nil
+}
+
+func (o *Output) validate() error {
+	if len(o.Dims) > tensor.MaxRank {
+		return diag.Errorf(SchemaLimit, "", "rank %d, limit %d", len(o.Dims), tensor.MaxRank)
+	}
+	if o.DType != "" && o.DType != AccDType {
+		if _, err := dtype.Parse(o.DType); err != nil {
+			return diag.Errorf(SchemaInvalid, "", "dtype: %w", err)
+		}
+	}
+	if o.Ties != "" && o.Ties != "any" && o.Ties != "first" {
+		return diag.Errorf(SchemaInvalid, "", `ties: got %q, want "any" or "first"`, o.Ties)
+	}
+	return nil
+}
