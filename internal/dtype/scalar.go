@@ -48,10 +48,7 @@ func (d DType) Float64(bits uint64) float64 {
 	case Uint64:
 		return float64(bits)
 	case Bool:
-		if uint8(bits) != 0 {
-			return 1
-		}
-		return 0
+		return float64(truth(uint8(bits) != 0))
 	}
 	return math.NaN()
 }
@@ -112,9 +109,15 @@ func (d DType) Bits(x float64) uint64 {
 	case kindUint:
 		return d.saturateUint(x)
 	case kindBool:
-		if x != 0 {
-			return 1
-		}
+		return uint64(truth(x != 0))
+	}
+	return 0
+}
+
+// truth is the byte of a Bool.
+func truth(b bool) uint8 {
+	if b {
+		return 1
 	}
 	return 0
 }
@@ -150,7 +153,7 @@ func (f *floatFormat) narrow(x float64) uint64 {
 	u := math.Float64bits(x)
 	a := u &^ signMask64
 	drop := manBits64 - f.manBits
-	sign := u >> 63 * f.signBit
+	sign := (u >> 63) * f.signBit
 	switch {
 	case a > infBits64:
 		return sign | f.nanBits | (a>>drop)&(1<<f.manBits-1)
@@ -165,17 +168,16 @@ func (f *floatFormat) narrow(x float64) uint64 {
 
 // saturateInt rounds x to a signed integer of d's size.
 func (d DType) saturateInt(x float64) uint64 {
-	if x != x {
-		return 0
-	}
 	x = math.RoundToEven(x)
-	limit := math.Ldexp(1, d.valueBits())
 	mask := uint64(math.MaxUint64) >> (wideIntBits - 8*d.Size())
+	limit := float64(mask>>1 + 1)
 	switch {
 	case x >= limit:
 		return mask >> 1
 	case x < -limit:
 		return mask>>1 + 1
+	case x != x:
+		return 0
 	}
 	return uint64(int64(x)) & mask
 }
@@ -183,11 +185,12 @@ func (d DType) saturateInt(x float64) uint64 {
 // saturateUint rounds x to an unsigned integer of d's size.
 func (d DType) saturateUint(x float64) uint64 {
 	x = math.RoundToEven(x)
+	mask := uint64(math.MaxUint64) >> (wideIntBits - 8*d.Size())
 	switch {
 	case !(x > 0): // negative, zero or NaN
 		return 0
-	case x >= math.Ldexp(1, d.valueBits()):
-		return uint64(math.MaxUint64) >> (wideIntBits - 8*d.Size())
+	case x >= float64(mask): // for 64 bits float64(mask) is 2^64, one above the largest value
+		return mask
 	}
 	return uint64(x)
 }
