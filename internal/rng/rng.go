@@ -140,8 +140,10 @@ func (r *RNG) Fill(b []byte) {
 // FillUint64 sets dst to what len(dst) calls of Uint64 return.
 func (r *RNG) FillUint64(dst []uint64) {
 	s0, s1 := r.s0, r.s1
+	var u uint64
 	for i := range dst {
-		s0, s1, dst[i] = step(s0, s1)
+		s0, s1, u = step(s0, s1)
+		dst[i] = u
 	}
 	r.s0, r.s1 = s0, s1
 }
