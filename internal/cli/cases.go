@@ -1,0 +1,195 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+)
+
+// This file implements the command cases.
+
+// casesFlags are the flags of the command.
+type casesFlags struct {
+	op, schema, dir                 string
+	values, shapes, dtypes, layouts string
+	seed                            seed
+	count                           int
+}
+
+// caseInfo is the JSON form of one case. The seed is a string: JSON numbers lose bits of it.
+type caseInfo struct {
+	Index int    `json:"index"`
+	Case  string `json:"case"`
+	Seed  string `json:"seed"`
+	File  string `json:"file,omitempty"`
+}
+
+func casesCommand(term *terminal) *cobra.Command {
+	flags := casesFlags{seed: 1}
+	format := newChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "cases --op NAME [--seed S] [--count N] [-o DIR]",
+		Short: "Print the cases a campaign would run, or write their inputs",
+		Long: "Prints the canonical text of the first cases of an operator, one per line. With -o it writes the inputs of\n" +
+			"each to DIR/<index>.safetensors instead, with that text in the metadata. The same arguments give the same\n" +
+			"bytes on every machine.",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return runCases(term, flags, format.value == "json") },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.op, "op", "", "operator of the catalogue")
+	f.StringVar(&flags.schema, "schema", "", "JSON file with a schema of your own, instead of --op")
+	f.Var(&flags.seed, "seed", "master seed, 0 to 2^64-1")
+	f.IntVar(&flags.count, "count", 10, "number of cases")
+	f.StringVar(&flags.values, "values", "", "value distribution (default mixed)")
+	f.StringVar(&flags.shapes, "shapes", "", "shape strategy (default default)")
+	f.StringVar(&flags.dtypes, "dtypes", "", "dtypes, separated by commas (default float32,float16)")
+	f.StringVar(&flags.layouts, "layouts", "", "memory layouts, separated by commas (default contiguous,strided,transposed)")
+	f.StringVarP(&flags.dir, "output", "o", "", "directory for the inputs; it is created")
+	format.register(cmd, "format", "output format")
+	completeCases(cmd)
+	return cmd
+}
+
+// completeCases offers names to the shell. The lists are asked for only then.
+func completeCases(cmd *cobra.Command) {
+	names := func(list []gen.Named) []string {
+		var words []string
+		for _, n := range list {
+			words = append(words, n.Name)
+		}
+		return words
+	}
+	for flag, words := range map[string]func() []string{
+		"op":     oracle.Names,
+		"values": func() []string { return names(gen.ValueDistributions()) },
+		"shapes": func() []string { return names(gen.ShapeStrategies()) },
+		"dtypes": func() []string { return dtypeNames(dtype.All()) },
+	} {
+		err := cmd.RegisterFlagCompletionFunc(flag,
+			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+				return words(), cobra.ShellCompDirectiveNoFileComp
+			})
+		if err != nil {
+			panic("cli: internal error: " + err.Error())
+		}
+	}
+}
+
+func runCases(term *terminal, flags casesFlags, asJSON bool) error {
+	schema, err := casesSchema(flags)
+	if err != nil {
+		return err
+	}
+	if flags.count < 1 {
+		return diag.Errorf(Usage, "give --count 1 or more", "--count is %d", flags.count)
+	}
+	strategy, err := casesStrategy(flags)
+	if err != nil {
+		return err
+	}
+	stream, err := gen.Cases(schema, strategy, uint64(flags.seed))
+	if err != nil {
+		return err
+	}
+	if flags.dir != "" {
+		// 0700: inputs may come from a schema that is nobody else's business.
+		if err := os.MkdirAll(flags.dir, 0o700); err != nil {
+			return diag.Errorf(WriteFailed, "", "output %q: %w", flags.dir, err)
+		}
+	}
+	var list []caseInfo
+	for i := range flags.count {
+		c, err := stream.Case(i)
+		if err != nil {
+			return notRun(fmt.Errorf("case %d: %w", i, err))
+		}
+		info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
+		if flags.dir != "" {
+			info.File = filepath.Join(flags.dir, strconv.Itoa(i)+".safetensors")
+			if err := writeInputs(info.File, schema, c); err != nil {
+				return err
+			}
+			term.detail("%s: %s", info.File, info.Case)
+		}
+		switch {
+		case asJSON:
+			list = append(list, info)
+		case flags.dir == "":
+			term.print(info.Case)
+		}
+	}
+	if asJSON {
+		if err := term.printJSON(map[string]any{"cases": list}); err != nil {
+			return err
+		}
+	}
+	if flags.dir != "" {
+		term.note("wrote the inputs of %d cases to %s", flags.count, flags.dir)
+	}
+	return nil
+}
+
+// casesSchema returns the schema of the catalogue or of the user's file.
+func casesSchema(flags casesFlags) (*opspec.Schema, error) {
+	switch {
+	case flags.op != "" && flags.schema != "":
+		return nil, diag.Errorf(Usage, "give one of them", "--op and --schema exclude each other")
+	case flags.op != "":
+		op, err := findOp(flags.op)
+		if err != nil {
+			return nil, err
+		}
+		return op.Schema, nil
+	case flags.schema != "":
+		text, err := readFile(flags.schema, opspec.MaxSchemaBytes)
+		if err != nil {
+			return nil, err
+		}
+		schema, err := opspec.ParseSchema(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", flags.schema, err)
+		}
+		return schema, nil
+	}
+	return nil, diag.Errorf(Usage, "gpuemu ops lists the names", "cases needs --op NAME or --schema FILE")
+}
+
+func casesStrategy(flags casesFlags) (gen.Strategy, error) {
+	st := gen.Strategy{Shapes: flags.shapes, Values: flags.values}
+	var err error
+	if st.DTypes, err = splitList("dtypes", flags.dtypes, dtype.Parse); err != nil {
+		return st, err
+	}
+	st.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout)
+	return st, err
+}
+
+// writeInputs writes the inputs of a case in the order of the schema. The file holds logical elements; the layout they
+// have in memory is part of the case text.
+func writeInputs(path string, schema *opspec.Schema, c opspec.Case) error {
+	inputs, err := gen.Inputs(schema, c)
+	if err != nil {
+		return notRun(fmt.Errorf("%s: %w", c.String(), err))
+	}
+	var named []tensor.Named
+	for i := range schema.Inputs {
+		name := schema.Inputs[i].Name
+		named = append(named, tensor.Named{Name: name, Tensor: inputs[name]})
+	}
+	return writeFile(path, func(w io.Writer) error {
+		return tensor.WriteSafetensors(w, named, map[string]string{caseKey: strings.TrimSpace(c.String())})
+	})
+}

@@ -1,0 +1,140 @@
+// Package cli is the command line of gpuemu: arguments in, text and an exit code out. It computes nothing itself; every
+// subcommand parses its flags, calls the packages below, and prints what they returned.
+//
+// There is one file per subcommand, and all printing is in terminal.go. The main function is Main; the world it may
+// touch comes in as an Env, so that tests run it in process. Exit codes are those of every command of gpuemu:
+//
+//	0  all that was asked for was done
+//	1  something was compared and is wrong
+//	2  nothing could start because of the arguments, the files they name or the configuration
+//	3  something asked for was not done (also: our own fault)
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements the root command, its global flags and the way from an error to an exit code.
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitNotRun = 3
+)
+
+// Env is what the command line may touch besides files.
+type Env struct {
+	Args           []string // without the program's name
+	Stdout, Stderr io.Writer
+	Getenv         func(string) string
+	Version        string // set by the linker; "" in a plain go build
+}
+
+// Main runs one command and returns its exit code.
+func Main(env Env) (code int) {
+	term := newTerminal(env)
+	defer func() {
+		// A fault of ours must not look like a usage error (a bare panic exits with 2, too).
+		if p := recover(); p != nil {
+			term.fail(diag.Errorf(Internal, "this is a bug in gpuemu: please report it with the text above",
+				"internal error: %v\n%s", p, debug.Stack()))
+			code = exitNotRun
+		}
+	}()
+	err := root(env, term).Execute()
+	if flushErr := term.flush(); err == nil && flushErr != nil {
+		err = notRun(diag.Errorf(WriteFailed, "", "standard output: %w", flushErr))
+	}
+	if err != nil {
+		term.fail(err)
+	}
+	return exitCode(err)
+}
+
+// statusError is an error with an exit code other than exitUsage.
+type statusError struct {
+	status int
+	err    error
+}
+
+func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Unwrap() error { return e.err }
+
+// notRun marks an error that came up after the work had started: what was asked for was not done.
+func notRun(err error) error { return &statusError{exitNotRun, err} }
+
+// exitCode: an error without a status of its own kept the command from starting.
+func exitCode(err error) int {
+	var s *statusError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &s):
+		return s.status
+	}
+	return exitUsage
+}
+
+// root builds the command tree. It does no other work: start-up counts.
+func root(env Env, term *terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "gpuemu",
+		Short: "Decides whether a GPU kernel is right over its whole input domain",
+		Long: "gpuemu generates cases from an operator's schema and a seed, and knows the fp64 answer of each together\n" +
+			"with the largest error an honest implementation can make.",
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		DisableAutoGenTag: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return diag.Errorf(Usage, "gpuemu --help lists the commands", "no command given")
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			names = append(names, c.Name())
+		}
+		return diag.Errorf(UnknownCommand, suggest(args[0], names, "gpuemu --help lists the commands"),
+			"unknown command %q", args[0])
+	}
+	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
+	cmd.SetArgs(env.Args)
+	cmd.SetOut(term.out)
+	cmd.SetErr(term.err)
+	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return diag.Errorf(Usage, fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
+	})
+	flags := cmd.PersistentFlags()
+	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
+	flags.String("config", "", "project file, gpuemu.toml (the commands of this version need none)")
+	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
+	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return term.configure(env.Getenv) }
+
+	cmd.AddCommand(casesCommand(term), completionCommand(term), opsCommand(term), oracleCommand(term),
+		versionCommand(term, env.Version))
+	return cmd
+}
+
+// noArgs refuses positional arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return diag.Errorf(Usage, cmd.CommandPath()+" --help shows its use", "unexpected argument %q", args[0])
+	}
+	return nil
+}

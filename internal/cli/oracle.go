@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+)
+
+// This file implements the command oracle.
+
+// caseKey is the metadata key under which input files of ours carry the canonical text of their case.
+const caseKey = "case"
+
+// oracleFlags are the flags of the command.
+type oracleFlags struct {
+	inputs, output, dtype string
+	attrs                 []string
+}
+
+func oracleCommand(term *terminal) *cobra.Command {
+	var flags oracleFlags
+	cmd := &cobra.Command{
+		Use:   "oracle NAME --inputs FILE.safetensors [--attr name=value]... -o FILE.safetensors",
+		Short: "Compute the fp64 reference of an operator and its error bound",
+		Long: "Computes the built-in fp64 reference of an operator on the tensors of a file and writes, for every output,\n" +
+			"<output> and <output>.bound in float64. An element on which the contract does not decide has the bound +Inf.\n" +
+			"A single input matches under any name. A file written by gpuemu cases carries its attributes; --attr wins.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return diag.Errorf(Usage, "gpuemu ops lists the names", "oracle takes the name of one op, got %d", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: completeOp,
+		RunE:              func(_ *cobra.Command, args []string) error { return runOracle(term, args[0], flags) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.inputs, "inputs", "", "file with the inputs (required)")
+	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute as name=value; may be repeated")
+	f.StringVar(&flags.dtype, "dtype", "", "dtype of the case, where no input has it")
+	f.StringVarP(&flags.output, "output", "o", "", "file to write (required)")
+	return cmd
+}
+
+func runOracle(term *terminal, name string, flags oracleFlags) error {
+	op, err := findOp(name)
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct{ flag, value string }{{"--inputs", flags.inputs}, {"-o", flags.output}} {
+		if f.value == "" {
+			return diag.Errorf(Usage, "give it as "+f.flag+" FILE.safetensors", "oracle needs %s", f.flag)
+		}
+	}
+	if err := checkOutput(flags.output); err != nil {
+		return err
+	}
+	file, err := tensor.OpenSafetensors(flags.inputs)
+	if err != nil {
+		var pathErr *fs.PathError
+		if diag.CodeOf(err) == "" && errors.As(err, &pathErr) {
+			return readError(pathErr)
+		}
+		return fmt.Errorf("%s: %w", flags.inputs, err)
+	}
+	defer file.Close()
+	inputs, err := matchInputs(op.Schema, file.Tensors)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flags.inputs, err)
+	}
+	attrs, d, err := caseSettings(term, op, flags, file.Metadata[caseKey])
+	if err != nil {
+		return err
+	}
+	wants, err := oracle.Evaluate(op, inputs, attrs, d)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flags.inputs, err)
+	}
+	var results []tensor.Named
+	for i := range op.Schema.Outputs {
+		o := &op.Schema.Outputs[i]
+		value, bound := wantTensors(wants[o.Name])
+		results = append(results, tensor.Named{Name: o.Name, Tensor: value},
+			tensor.Named{Name: o.Name + ".bound", Tensor: bound})
+	}
+	err = writeFile(flags.output, func(w io.Writer) error {
+		return tensor.WriteSafetensors(w, results, map[string]string{"op": op.Name})
+	})
+	if err != nil {
+		return err
+	}
+	for i := range op.Schema.Outputs {
+		o := &op.Schema.Outputs[i]
+		term.printWant(op.Name, o.Name, wants[o.Name])
+	}
+	term.note("wrote %s", flags.output)
+	return nil
+}
+
+// matchInputs gives each input of the schema its tensor. Names must be the schema's; a single input matches under any
+// name, because nobody agrees on how to call it.
+func matchInputs(s *opspec.Schema, given []tensor.Named) (map[string]*tensor.Tensor, error) {
+	inputs := make(map[string]*tensor.Tensor, len(given))
+	if len(s.Inputs) == 1 && len(given) == 1 {
+		inputs[s.Inputs[0].Name] = given[0].Tensor
+		return inputs, nil
+	}
+	want := make(map[string]bool, len(s.Inputs))
+	for i := range s.Inputs {
+		want[s.Inputs[i].Name] = true
+	}
+	var extra, missing, names []string
+	for _, g := range given {
+		inputs[g.Name] = g.Tensor
+		if !want[g.Name] {
+			extra = append(extra, g.Name)
+		}
+	}
+	for i := range s.Inputs {
+		name := s.Inputs[i].Name
+		names = append(names, name)
+		if inputs[name] == nil {
+			missing = append(missing, name)
+		}
+	}
+	sort.Strings(extra)
+	hint := fmt.Sprintf("%s takes %s", s.Name, strings.Join(names, ", "))
+	switch {
+	case len(missing) > 0 && len(extra) > 0:
+		return nil, diag.Errorf(BadInput, hint, "input %q is missing (the file has %q)", missing[0], extra)
+	case len(missing) > 0:
+		return nil, diag.Errorf(BadInput, hint, "input %q is missing", missing[0])
+	case len(extra) > 0:
+		return nil, diag.Errorf(BadInput, hint, "tensor %q is not an input of %s", extra[0], s.Name)
+	}
+	return inputs, nil
+}
+
+// caseSettings returns attributes and dtype: those of the case the inputs were written for, then those of the flags.
+func caseSettings(term *terminal, op *oracle.Op, flags oracleFlags, text string) (opspec.Attrs, dtype.DType, error) {
+	given, err := parseAttrs(flags.attrs)
+	if err != nil {
+		return nil, 0, err
+	}
+	attrs, err := op.Schema.ResolveAttrs(given)
+	if err != nil {
+		return nil, 0, fmt.Errorf("--attr: %w", err)
+	}
+	d := dtype.Invalid
+	if c, err := opspec.ParseCase(text); err == nil && c.Op == op.Name {
+		term.detail("case of the inputs: %s", text)
+		d = c.DType
+		for _, a := range c.Attrs {
+			if _, overridden := given[a.Name]; overridden {
+				continue
+			}
+			if _, known := attrs[a.Name]; known {
+				attrs[a.Name] = a.Value
+			}
+		}
+	}
+	if flags.dtype != "" {
+		if d, err = dtype.Parse(flags.dtype); err != nil {
+			return nil, 0, fmt.Errorf("--dtype: %w", err)
+		}
+	}
+	return attrs, d, nil
+}
+
+// wantTensors turns a reference into the two float64 tensors of the output file.
+func wantTensors(w *compare.Want) (value, bound *tensor.Tensor) {
+	values, bounds := w.Value, make([]float64, w.Shape.Elems())
+	if w.Exact != nil {
+		values = w.Exact.Float64s()
+	}
+	copy(bounds, w.Bound)
+	for i, u := range w.Undetermined {
+		if u {
+			bounds[i] = math.Inf(1)
+		}
+	}
+	return tensor.FromFloat64s(dtype.Float64, w.Shape, values), tensor.FromFloat64s(dtype.Float64, w.Shape, bounds)
+}
+
+// printWant says in one line what an output is: its type, its shape, and how sure the oracle is.
+func (t *terminal) printWant(op, output string, w *compare.Want) {
+	undetermined, largest := 0, 0.0
+	for i := range w.Shape.Elems() {
+		switch {
+		case w.Undetermined != nil && w.Undetermined[i]:
+			undetermined++
+		case w.Bound != nil && w.Bound[i] > largest:
+			largest = w.Bound[i]
+		}
+	}
+	t.note("%s: %s %s%s, largest bound %.3g, %d of %d elements undetermined",
+		op, output, w.DType, w.Shape, largest, undetermined, w.Shape.Elems())
+}

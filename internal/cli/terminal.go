@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements all printing: results to standard output, everything else to standard error.
+
+// terminal is where a command's words go. Results in machine formats go to out and nothing else does; prose, progress
+// and errors go to err. With --json-log every message on err is one JSON object.
+type terminal struct {
+	out *bufio.Writer
+	err io.Writer
+
+	verbose, noColor, jsonLog bool // flags
+
+	level slog.Level
+	color bool // whether err takes colours
+}
+
+func newTerminal(env Env) *terminal {
+	return &terminal{out: bufio.NewWriterSize(env.Stdout, 1<<16), err: env.Stderr}
+}
+
+// configure takes flags and environment together; it runs after the flags are parsed.
+func (t *terminal) configure(getenv func(string) string) error {
+	if name := getenv("GPUEMU_LOG_LEVEL"); name != "" {
+		if err := t.level.UnmarshalText([]byte(name)); err != nil {
+			return diag.Errorf(Usage, "use debug, info, warn or error", "GPUEMU_LOG_LEVEL is %q", name)
+		}
+	}
+	if t.verbose {
+		t.level = slog.LevelDebug
+	}
+	t.color = !t.noColor && !t.jsonLog && getenv("NO_COLOR") == "" && getenv("GPUEMU_NO_COLOR") == "" && isTerminal(t.err)
+	return nil
+}
+
+// isTerminal reports whether w is a character device. /dev/null is one as well; colours do no harm there.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (t *terminal) flush() error { return t.out.Flush() }
+
+// note says something that is not the result.
+func (t *terminal) note(format string, args ...any) { t.say(slog.LevelInfo, format, args...) }
+
+// detail says something only -v asks for.
+func (t *terminal) detail(format string, args ...any) { t.say(slog.LevelDebug, format, args...) }
+
+func (t *terminal) say(level slog.Level, format string, args ...any) {
+	msg := fmt.Sprintf(format, args...)
+	switch {
+	case level < t.level:
+	case t.jsonLog:
+		t.logJSON(level, msg)
+	default:
+		fmt.Fprintln(t.err, msg)
+	}
+}
+
+// fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
+func (t *terminal) fail(err error) {
+	_ = t.out.Flush() // a fault of standard output was reported already or is reported by flush
+	hint := diag.HintOf(err)
+	if t.jsonLog {
+		attrs := []any{"code", string(diag.CodeOf(err))}
+		if hint != "" {
+			attrs = append(attrs, "hint", hint)
+		}
+		t.logJSON(slog.LevelError, err.Error(), attrs...)
+		return
+	}
+	prefix := "gpuemu:"
+	if t.color {
+		prefix = "\x1b[31mgpuemu:\x1b[0m"
+	}
+	fmt.Fprintln(t.err, prefix, err)
+	if hint != "" {
+		fmt.Fprintln(t.err, "hint:", hint)
+	}
+}
+
+// logJSON prints one log record without the time: same run, same bytes.
+func (t *terminal) logJSON(level slog.Level, msg string, attrs ...any) {
+	handler := slog.NewJSONHandler(t.err, &slog.HandlerOptions{Level: slog.LevelDebug,
+		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey && len(groups) == 0 {
+				return slog.Attr{}
+			}
+			return a
+		}})
+	slog.New(handler).Log(context.Background(), level, msg, attrs...)
+}
+
+// print writes one line of a result. bufio keeps an error until flush.
+func (t *terminal) print(line string) {
+	t.out.WriteString(line)
+	t.out.WriteByte('\n')
+}
+
+// printJSON writes a result as indented JSON.
+func (t *terminal) printJSON(v any) error {
+	enc := json.NewEncoder(t.out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+	}
+	return nil
+}
+
+// printTable writes rows in aligned columns, indented.
+func (t *terminal) printTable(indent string, rows [][]string) {
+	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for len(row) > 1 && row[len(row)-1] == "" {
+			row = row[:len(row)-1]
+		}
+		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
+	}
+	w.Flush()
+}
