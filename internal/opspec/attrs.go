@@ -101,9 +101,10 @@ func (a *Attr) DefaultValue() any {
 	return n
 }
 
-// NormalValues returns Values in normal form, the default alone where there are none.
+// NormalValues returns what a generator may draw in normal form: Values, or the default alone where there are none
+// or the attribute is Fixed.
 func (a *Attr) NormalValues() []any {
-	if len(a.Values) == 0 {
+	if len(a.Values) == 0 || a.Fixed {
 		return []any{a.DefaultValue()}
 	}
 	out := make([]any, 0, len(a.Values))

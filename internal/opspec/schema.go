@@ -173,6 +173,7 @@ type Attr struct {
 	Kind    AttrKind // KindUnset: the type of Default (or of Values[0])
 	Default any      // nil: Values[0]
 	Values  []any    // what gen draws from, first = default; kind String: also all that is allowed
+	Fixed   bool     // chooses a contract, not a case: generators keep the default
 	Doc     string
 }
 
