@@ -2,24 +2,43 @@ package tensor
 
 // This file implements the one copy loop behind Bytes and SetBytes: from any strided view to any other.
 
-// tile is the edge of the blocks in which a transposition is done. 32 rows of 32 elements of 8 bytes are 8 KiB
-// on either side, which a first-level cache of 32 KiB holds together.
-const tile = 32
+const (
+	// tile is the edge of the blocks in which a transposition is done: 32 rows of 32 elements of 8 bytes are
+	// 8 KiB on either side, which a first-level cache of 32 KiB holds together.
+	tile = 32
+	// cacheLine is the reach of one memory access in bytes. A walk in smaller steps uses each line it loads.
+	cacheLine = 64
+)
 
-// axis is one loop of a copy: n steps, of dst elements on one side and src elements on the other.
+// side is one end of a copy: a storage and how the elements lie in it, in elements.
+type side struct {
+	data    []byte
+	offset  int
+	strides []int
+}
+
+// axis is one loop of a copy: n steps, of dst bytes on one side and src bytes on the other.
 type axis struct{ n, dst, src int }
 
-// copyStrided copies the elements of shape from src to dst; size is the bytes per element. Offsets and strides
-// are in elements. The caller vouches for the bounds and that shape has at least one element.
-func copyStrided(dst []byte, dstOff int, dstStrides []int, src []byte, srcOff int, srcStrides []int,
-	shape Shape, size int) {
-	axes := coalesce(shape, dstStrides, srcStrides)
+// copier moves elements of size bytes between two storages.
+type copier struct {
+	dst, src []byte
+	size     int
+}
+
+// copyStrided copies the elements of shape from src to dst; size is the bytes per element. The caller vouches
+// for the bounds and that shape has at least one element.
+//
+// The axes with the smallest step on either side run innermost. When these are two axes, going along one of them
+// touches a new cache line of the other side at each step, so both run in tiles.
+func copyStrided(dst, src side, shape Shape, size int) {
+	c := copier{dst.data, src.data, size}
+	d, s := dst.offset*size, src.offset*size
+	axes := coalesce(shape, dst.strides, src.strides, size)
 	if len(axes) == 0 {
-		copy(dst[dstOff*size:][:size], src[srcOff*size:])
+		copy(c.dst[d:d+size], c.src[s:])
 		return
 	}
-	// The axes with the smallest step on either side run innermost. When they differ, going along one of them
-	// would touch a new cache line of the other side at each step, so both run in tiles.
 	p, q := 0, 0
 	for i, a := range axes {
 		if abs(a.dst) <= abs(axes[p].dst) {
@@ -29,10 +48,12 @@ func copyStrided(dst []byte, dstOff int, dstStrides []int, src []byte, srcOff in
 			q = i
 		}
 	}
-	in := axes[p]
-	out := axis{n: 1}
+	inner, second := axes[p], axis{n: 1}
+	if abs(inner.src) < cacheLine {
+		q = p
+	}
 	if p != q {
-		out = axes[q]
+		second = axes[q]
 	}
 	var outer [MaxRank]axis
 	k := 0
@@ -42,13 +63,17 @@ func copyStrided(dst []byte, dstOff int, dstStrides []int, src []byte, srcOff in
 			k++
 		}
 	}
+	c.walk(d, s, outer[:k], func(d, s int) { c.plane(d, s, inner, second) })
+}
+
+// walk calls f with the position of each combination of the axes, the last axis fastest.
+func (c *copier) walk(d, s int, axes []axis, f func(d, s int)) {
 	var idx [MaxRank]int
-	d, s := dstOff, srcOff
 	for {
-		copyPlane(dst, d, src, s, in, out, size)
-		i := k - 1
+		f(d, s)
+		i := len(axes) - 1
 		for ; i >= 0; i-- {
-			a := outer[i]
+			a := axes[i]
 			idx[i]++
 			d += a.dst
 			s += a.src
@@ -65,69 +90,83 @@ func copyStrided(dst []byte, dstOff int, dstStrides []int, src []byte, srcOff in
 	}
 }
 
-// copyPlane copies the two innermost axes; out.n is 1 when there is only one.
-func copyPlane(dst []byte, d int, src []byte, s int, in, out axis, size int) {
-	if out.n == 1 {
-		copyRow(dst, d*size, in.dst*size, src, s*size, in.src*size, in.n, size)
+// plane copies the two innermost axes; second.n is 1 when there is only one.
+func (c *copier) plane(d, s int, inner, second axis) {
+	if second.n == 1 {
+		c.row(d, s, inner)
 		return
 	}
-	for i := 0; i < out.n; i += tile {
-		for j := 0; j < in.n; j += tile {
-			n := min(tile, in.n-j)
-			for r := i; r < min(i+tile, out.n); r++ {
-				copyRow(dst, (d+r*out.dst+j*in.dst)*size, in.dst*size,
-					src, (s+r*out.src+j*in.src)*size, in.src*size, n, size)
+	for i := 0; i < second.n; i += tile {
+		for j := 0; j < inner.n; j += tile {
+			part := axis{min(tile, inner.n-j), inner.dst, inner.src}
+			for r := i; r < min(i+tile, second.n); r++ {
+				c.row(d+r*second.dst+j*inner.dst, s+r*second.src+j*inner.src, part)
 			}
 		}
 	}
 }
 
-// copyRow copies n elements; positions and steps are in bytes. Elements are moved as small arrays, which the
-// compiler turns into single loads and stores and which need no alignment.
-func copyRow(dst []byte, d, dstStep int, src []byte, s, srcStep, n, size int) {
-	if dstStep == size && srcStep == size {
-		copy(dst[d:d+n*size], src[s:])
+// row copies the elements of one axis. They are moved as small arrays, which the compiler turns into single
+// loads and stores and which need no alignment.
+func (c *copier) row(d, s int, a axis) {
+	dst, src := c.dst, c.src
+	if a.dst == c.size && a.src == c.size {
+		copy(dst[d:d+a.n*c.size], src[s:])
 		return
 	}
-	switch size {
+	if a.dst == c.size && a.src == 0 {
+		repeat(dst[d:d+a.n*c.size], src[s:s+c.size])
+		return
+	}
+	switch c.size {
 	case 1:
-		for range n {
+		for range a.n {
 			dst[d] = src[s]
-			d += dstStep
-			s += srcStep
+			d += a.dst
+			s += a.src
 		}
 	case 2:
-		for range n {
+		for range a.n {
 			*(*[2]byte)(dst[d:]) = *(*[2]byte)(src[s:])
-			d += dstStep
-			s += srcStep
+			d += a.dst
+			s += a.src
 		}
 	case 4:
-		for range n {
+		for range a.n {
 			*(*[4]byte)(dst[d:]) = *(*[4]byte)(src[s:])
-			d += dstStep
-			s += srcStep
+			d += a.dst
+			s += a.src
 		}
 	case 8:
-		for range n {
+		for range a.n {
 			*(*[8]byte)(dst[d:]) = *(*[8]byte)(src[s:])
-			d += dstStep
-			s += srcStep
+			d += a.dst
+			s += a.src
 		}
 	default:
 		panic("tensor: internal error: element size")
 	}
 }
 
+// repeat fills dst with copies of one element. Doubling what is there keeps it at memory speed; chunks end where
+// a first-level cache does, so that the source of the copies stays in it.
+func repeat(dst, one []byte) {
+	const chunk = 16 << 10
+	n := copy(dst, one)
+	for n < len(dst) {
+		n += copy(dst[n:], dst[:min(n, chunk)])
+	}
+}
+
 // coalesce drops axes of size 1 and merges neighbours that are one longer axis on both sides, so that inner
-// loops are as long as the two layouts allow.
-func coalesce(shape Shape, dstStrides, srcStrides []int) []axis {
+// loops are as long as the two layouts allow. Strides become bytes.
+func coalesce(shape Shape, dstStrides, srcStrides []int, size int) []axis {
 	axes := make([]axis, 0, MaxRank)
 	for i, n := range shape {
 		if n == 1 {
-			continue
+			continue // its stride is never used and may be anything
 		}
-		a := axis{n, dstStrides[i], srcStrides[i]}
+		a := axis{n, dstStrides[i] * size, srcStrides[i] * size}
 		if k := len(axes); k > 0 {
 			if b := &axes[k-1]; b.dst == a.dst*a.n && b.src == a.src*a.n {
 				*b = axis{b.n * a.n, a.dst, a.src}

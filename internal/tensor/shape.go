@@ -1,5 +1,7 @@
 package tensor
 
+// This file implements shapes: the limits of what may come from outside, and row-major strides.
+
 import (
 	"slices"
 	"strconv"
@@ -7,8 +9,6 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 )
-
-// This file implements shapes: the limits of what may come from outside, and row-major strides.
 
 const (
 	// MaxRank is the largest number of dimensions. Operators of the catalogue need five at most; kernels and

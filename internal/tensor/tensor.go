@@ -6,6 +6,8 @@
 // ParseNPY; behind these every element that shape, strides and offset can reach lies inside Data.
 package tensor
 
+// This file implements the tensor itself: construction, bounds, and access to its values in logical order.
+
 import (
 	"fmt"
 	"math/bits"
@@ -13,8 +15,6 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 )
-
-// This file implements the tensor itself: construction, bounds, and access to its values in logical order.
 
 // Tensor is a view of a storage: element (i0, i1, ...) lies at element Offset + i0*Strides[0] + i1*Strides[1] ...
 // of Data, little-endian. Strides are in elements and may be 0 (one element seen many times) or negative.
@@ -175,7 +175,7 @@ func (t *Tensor) Bytes() []byte {
 		return t.Data[lo : lo+n : lo+n]
 	}
 	out := make([]byte, n)
-	copyStrided(out, 0, t.Shape.Strides(), t.Data, t.Offset, t.Strides, t.Shape, size)
+	copyStrided(side{out, 0, t.Shape.Strides()}, side{t.Data, t.Offset, t.Strides}, t.Shape, size)
 	return out
 }
 
@@ -196,13 +196,19 @@ func (t *Tensor) SetBytes(logical []byte) {
 		copy(t.Data[t.Offset*size:], logical)
 		return
 	}
-	shape := append(Shape{}, t.Shape...)
+	copyStrided(side{t.Data, t.Offset, t.Strides}, side{logical, 0, t.Shape.Strides()}, t.distinct(), size)
+}
+
+// distinct returns the shape with every axis of stride 0 cut to its slice 0, which holds all there is. The
+// tensor is not empty.
+func (t *Tensor) distinct() Shape {
+	s := append(Shape{}, t.Shape...)
 	for i, st := range t.Strides {
 		if st == 0 {
-			shape[i] = 1
+			s[i] = 1
 		}
 	}
-	copyStrided(t.Data, t.Offset, t.Strides, logical, 0, t.Shape.Strides(), shape, size)
+	return s
 }
 
 // Float64s returns the elements in logical row-major order as float64: exact but for 64-bit integers, which

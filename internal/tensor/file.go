@@ -1,0 +1,132 @@
+package tensor
+
+// This file implements tensor files on disk: opened through a memory map, written atomically.
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gpuemu/internal/diag"
+)
+
+// File is an open container. Its tensors may alias a memory map of the file: they are valid until Close, and
+// writing to them changes neither the file nor what others see. The file must not be truncated meanwhile;
+// SaveSafetensors and SaveNPY never do that, they replace a file as a whole.
+type File struct {
+	Tensors  []Named
+	Metadata map[string]string
+	unmap    func() error
+}
+
+// Lookup returns the tensor of that name.
+func (f *File) Lookup(name string) (*Tensor, bool) {
+	for _, t := range f.Tensors {
+		if t.Name == name {
+			return t.Tensor, true
+		}
+	}
+	return nil, false
+}
+
+// Close releases the memory behind the tensors, none of which may be used afterwards. A second Close does nothing.
+func (f *File) Close() error {
+	unmap := f.unmap
+	f.Tensors, f.unmap = nil, nil
+	if unmap == nil {
+		return nil
+	}
+	return unmap()
+}
+
+// OpenSafetensors opens a safetensors file, in the sense of ParseSafetensors. Errors carry the path.
+func OpenSafetensors(path string) (*File, error) {
+	return open(path, func(f *File, b []byte) (err error) {
+		f.Tensors, f.Metadata, err = ParseSafetensors(b)
+		return err
+	})
+}
+
+// OpenNPY opens an .npy file, in the sense of ParseNPY. The file has one tensor, which is named after the file
+// without its directory and extension.
+func OpenNPY(path string) (*File, error) {
+	return open(path, func(f *File, b []byte) error {
+		t, err := ParseNPY(b)
+		name := strings.TrimSuffix(filepath.Base(path), ".npy")
+		f.Tensors = []Named{{name, t}}
+		return err
+	})
+}
+
+// open maps the file and parses it.
+func open(path string, parse func(*File, []byte) error) (*File, error) {
+	b, unmap, err := mapFile(path)
+	if err != nil {
+		return nil, diag.Errorf(FileRead, "check the path and its permissions", "%w", err)
+	}
+	f := &File{unmap: unmap}
+	if err := parse(f, b); err != nil {
+		var e *diag.Error
+		if errors.As(err, &e) {
+			e.Pos.File = path
+		}
+		_ = f.Close() // the parse error is the one to tell
+		return nil, err
+	}
+	return f, nil
+}
+
+// statRegular returns the size of an open file, which must be a regular one: a pipe has no length, and a device
+// no end.
+func statRegular(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("not a regular file")}
+	}
+	return info.Size(), nil
+}
+
+// SaveSafetensors writes a safetensors file with mode 0600. It appears under its name complete or not at all.
+func SaveSafetensors(path string, ts []Named, meta map[string]string) error {
+	return writeAtomic(path, func(w io.Writer) error { return WriteSafetensors(w, ts, meta) })
+}
+
+// SaveNPY writes an .npy file with mode 0600. It appears under its name complete or not at all.
+func SaveNPY(path string, t *Tensor) error {
+	return writeAtomic(path, func(w io.Writer) error { return WriteNPY(w, t) })
+}
+
+// writeAtomic writes to a temporary file beside path and renames it. os.CreateTemp gives mode 0600. The data is
+// on disk before the rename, so that after a crash path holds the old or the new content.
+func writeAtomic(path string, write func(io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
+	if err != nil {
+		return writeError(err)
+	}
+	defer func() {
+		if err != nil {
+			// The error in hand is the cause; what fails here follows from it.
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	for _, step := range []func() error{w.Flush, f.Sync, f.Close} {
+		if err := step(); err != nil {
+			return writeError(err)
+		}
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return writeError(err)
+	}
+	return nil
+}
