@@ -90,10 +90,11 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
-// isTool reports whether the package is a program beside the product: bench/, tools/, corpus/. Such a program imports
-// what it likes, and nothing imports it.
+// isTool reports whether the package is a program beside the product: a generator, or in bench/, tools/, corpus/. Such
+// a program imports what it likes, and nothing imports it.
 func isTool(p *listedPackage) bool {
-	return !strings.HasPrefix(p.rel(), "internal/") && !strings.HasPrefix(p.rel(), "cmd/")
+	cmd, own := strings.HasPrefix(p.rel(), "cmd/"), strings.HasPrefix(p.rel(), "internal/")
+	return !cmd && (!own || p.Name == "main")
 }
 
 // edgeFault says what is wrong with one import, "" if nothing is.

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"gpuemu":  main,
+		"tensors": printTensors,
+		"tensor":  makeTensors,
+	})
+}
+
+// TestScripts runs testdata/script/*.txt: one file per behaviour; stdout, stderr and exit code are asserted there.
+// Commands beside gpuemu:
+//
+//	exits CODE gpuemu ...          runs a command that must exit with exactly CODE
+//	tensors FILE                   prints name, dtype, shape and values of a safetensors file
+//	tensor FILE NAME=DTYPE[SHAPE]  writes a safetensors file of values 0, 1, 2, ...
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		RequireExplicitExec: false,
+		RequireUniqueNames:  true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
+
+// exits runs a program and asserts its exit code, which "!" alone does not do.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM ARGS...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%s exits with %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}
+
+// printTensors prints a safetensors file.
+func printTensors() {
+	file, err := tensor.OpenSafetensors(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer file.Close()
+	for key, value := range file.Metadata {
+		fmt.Printf("%s: %s\n", key, value)
+	}
+	for _, n := range file.Tensors {
+		values := n.Tensor.Float64s()
+		const most = 12
+		fmt.Printf("%s %s%s %v\n", n.Name, n.Tensor.DType, n.Tensor.Shape, values[:min(most, len(values))])
+	}
+}
+
+// makeTensors writes a safetensors file from descriptions such as input=float32[2,3].
+func makeTensors() {
+	var named []tensor.Named
+	for _, arg := range os.Args[2:] {
+		name, rest, _ := strings.Cut(arg, "=")
+		typeName, dims, _ := strings.Cut(strings.TrimSuffix(rest, "]"), "[")
+		d, err := dtype.Parse(typeName)
+		if err != nil {
+			panic(err)
+		}
+		shape := tensor.Shape{}
+		for word := range strings.SplitSeq(dims, ",") {
+			var n int
+			if _, err := fmt.Sscan(word, &n); err != nil {
+				panic(err)
+			}
+			shape = append(shape, n)
+		}
+		values := make([]float64, shape.Elems())
+		for i := range values {
+			values[i] = float64(i)
+		}
+		named = append(named, tensor.Named{Name: name, Tensor: tensor.FromFloat64s(d, shape, values)})
+	}
+	f, err := os.Create(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	if err := tensor.WriteSafetensors(f, named, nil); err != nil {
+		panic(err)
+	}
+	if err := f.Close(); err != nil {
+		panic(err)
+	}
+}
