@@ -2,11 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -189,7 +187,8 @@ func writeInputs(path string, schema *opspec.Schema, c opspec.Case) error {
 		name := schema.Inputs[i].Name
 		named = append(named, tensor.Named{Name: name, Tensor: inputs[name]})
 	}
-	return writeFile(path, func(w io.Writer) error {
-		return tensor.WriteSafetensors(w, named, map[string]string{caseKey: strings.TrimSpace(c.String())})
-	})
+	if err := tensor.SaveSafetensors(path, named, map[string]string{caseKey: c.String()}); err != nil {
+		return notRun(err)
+	}
+	return nil
 }

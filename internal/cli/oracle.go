@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"math"
 	"sort"
 	"strings"
@@ -65,16 +62,13 @@ func runOracle(term *terminal, name string, flags oracleFlags) error {
 			return diag.Errorf(Usage, "give it as "+f.flag+" FILE.safetensors", "oracle needs %s", f.flag)
 		}
 	}
-	if err := checkOutput(flags.output); err != nil {
+	output, err := outputPath(flags.output)
+	if err != nil {
 		return err
 	}
 	file, err := tensor.OpenSafetensors(flags.inputs)
 	if err != nil {
-		var pathErr *fs.PathError
-		if diag.CodeOf(err) == "" && errors.As(err, &pathErr) {
-			return readError(pathErr)
-		}
-		return fmt.Errorf("%s: %w", flags.inputs, err)
+		return err
 	}
 	defer file.Close()
 	inputs, err := matchInputs(op.Schema, file.Tensors)
@@ -96,11 +90,8 @@ func runOracle(term *terminal, name string, flags oracleFlags) error {
 		results = append(results, tensor.Named{Name: o.Name, Tensor: value},
 			tensor.Named{Name: o.Name + ".bound", Tensor: bound})
 	}
-	err = writeFile(flags.output, func(w io.Writer) error {
-		return tensor.WriteSafetensors(w, results, map[string]string{"op": op.Name})
-	})
-	if err != nil {
-		return err
+	if err := tensor.SaveSafetensors(output, results, map[string]string{"op": op.Name}); err != nil {
+		return notRun(err)
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]

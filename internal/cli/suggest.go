@@ -17,21 +17,27 @@ func suggest(name string, known []string, otherwise string) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns at most three known words that look like name: a small edit distance, or one contains the other.
+// nearest returns at most three known words that look like name: few typing errors away, or one contains the other.
 func nearest(name string, known []string) []string {
-	const most = 3
+	const (
+		most    = 3
+		longest = 64 // bytes; no name of ours is longer
+	)
 	type scored struct {
 		word  string
 		score int
+	}
+	if len(name) > longest {
+		return nil
 	}
 	var found []scored
 	name = strings.ToLower(name)
 	for _, word := range known {
 		lower := strings.ToLower(word)
+		limit := max(len(name), len(lower)) / 3
 		score := editDistance(name, lower)
-		limit := max(len(name), len(lower))/3 + 1
 		if len(name) >= 3 && (strings.Contains(lower, name) || strings.Contains(name, lower)) {
-			score, limit = min(score, limit), limit
+			score = min(score, limit)
 		}
 		if score <= limit {
 			found = append(found, scored{word, score})
@@ -47,24 +53,24 @@ func nearest(name string, known []string) []string {
 	return words
 }
 
-// editDistance is the Levenshtein distance in bytes. Names are short, and longer ones are cut.
+// editDistance counts insertions, deletions, changes and swaps of neighbours (optimal string alignment), in bytes.
 func editDistance(x, y string) int {
-	const longest = 128
-	x, y = x[:min(len(x), longest)], y[:min(len(y), longest)]
-	row := make([]int, len(y)+1)
+	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
 	for j := range row {
 		row[j] = j
 	}
-	for i := range len(x) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(y) {
-			change := diagonal
-			if x[i] != y[j] {
+	for i := 1; i <= len(x); i++ {
+		before, last, row = last, row, before
+		row[0] = i
+		for j := 1; j <= len(y); j++ {
+			change := last[j-1]
+			if x[i-1] != y[j-1] {
 				change++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+			row[j] = min(change, last[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
 		}
 	}
 	return row[len(y)]

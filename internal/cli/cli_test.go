@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+)
+
+// run executes a command in process.
+func run(t *testing.T, getenv func(string) string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = Main(Env{Args: args, Stdout: &out, Stderr: &err, Getenv: getenv, Version: "v1.2.3"})
+	return code, out.String(), err.String()
+}
+
+func noEnv(string) string { return "" }
+
+func TestMainPrintsLinkedVersion(t *testing.T) {
+	code, stdout, stderr := run(t, noEnv, "version")
+	if code != exitOK || !strings.HasPrefix(stdout, "gpuemu v1.2.3 (") || stderr != "" {
+		t.Errorf("version = %d, %q, %q, want 0 and gpuemu v1.2.3", code, stdout, stderr)
+	}
+}
+
+func TestMainSurvivesPanic(t *testing.T) {
+	code, stdout, stderr := run(t, func(string) string { panic("on purpose") }, "version")
+	if code != exitNotRun || stdout != "" {
+		t.Errorf("a panic exits with %d and stdout %q, want %d and none", code, stdout, exitNotRun)
+	}
+	for _, want := range []string{"gpuemu: internal error: on purpose", "goroutine", "[cli-internal]", "hint: this is a bug"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("stderr of a panic has no %q:\n%s", want, stderr)
+		}
+	}
+}
+
+type brokenWriter struct{}
+
+func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken") }
+
+func TestMainReportsBrokenStdout(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"ops"}, {"ops", "--format", "json"}, {"completion", "bash"}} {
+		var stderr bytes.Buffer
+		code := Main(Env{Args: args, Stdout: brokenWriter{}, Stderr: &stderr, Getenv: noEnv})
+		if code != exitNotRun || !strings.Contains(stderr.String(), "standard output: broken [cli-write-failed]") {
+			t.Errorf("%q with a broken stdout = %d, %q, want %d", args, code, stderr.String(), exitNotRun)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	plain := diag.Errorf(Usage, "", "x")
+	for _, tt := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"none", nil, 0},
+		{"usage", plain, 2},
+		{"not run", notRun(plain), 3},
+		{"not run, wrapped", errors.Join(notRun(plain)), 3},
+	} {
+		if got := exitCode(tt.err); got != tt.want {
+			t.Errorf("exitCode(%s) = %d, want %d", tt.name, got, tt.want)
+		}
+	}
+	if err := notRun(plain); diag.CodeOf(err) != Usage || err.Error() != plain.Error() {
+		t.Errorf("notRun(%v) = %v, want code and text kept", plain, err)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	known := []string{"softmax", "log_softmax", "matmul", "batched_matmul", "relu", "gelu", "add"}
+	for _, tt := range []struct {
+		name string
+		want string
+	}{
+		{"sotfmax", "did you mean softmax?"},
+		{"SOFTMAX", "did you mean softmax or log_softmax?"},
+		{"relu6", "did you mean relu?"},
+		{"matmul_batched", "did you mean matmul?"},
+		{"zzzzzz", "see the list"},
+		{"", "see the list"},
+		{strings.Repeat("x", 1000), "see the list"},
+	} {
+		if got := suggest(tt.name, known, "see the list"); got != tt.want {
+			t.Errorf("suggest(%.20q) = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, tt := range []struct {
+		x, y string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}, {"ab", "ba", 1}, {"casse", "cases", 1}} {
+		if got := editDistance(tt.x, tt.y); got != tt.want {
+			t.Errorf("editDistance(%q, %q) = %d, want %d", tt.x, tt.y, got, tt.want)
+		}
+	}
+}
+
+func TestSeed(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"0": 0, "1": 1, "010": 10, "18446744073709551615": math.MaxUint64, "0x10": 16, "0XFFFFFFFFFFFFFFFF": math.MaxUint64,
+		"9007199254740993": 1<<53 + 1,
+	} {
+		var s seed
+		if err := s.Set(text); err != nil || uint64(s) != want {
+			t.Errorf("seed.Set(%q) = %d, %v, want %d", text, s, err, want)
+		}
+	}
+	for _, text := range []string{"", "-1", "1.0", "1e3", "18446744073709551616", "0x", "1_000", " 1"} {
+		var s seed
+		if err := s.Set(text); err == nil {
+			t.Errorf("seed.Set(%q) = %d, want an error", text, s)
+		}
+	}
+}
+
+func TestWantTensors(t *testing.T) {
+	value, bound := wantTensors(&compare.Want{
+		DType: dtype.Float16, Shape: tensor.MustShape(3), Value: []float64{1, 2, math.Inf(1)},
+		Bound: []float64{0.25, 0.5, 0}, Undetermined: []bool{false, true, false},
+	})
+	if got, want := value.Float64s(), []float64{1, 2, math.Inf(1)}; !slices.Equal(got, want) {
+		t.Errorf("values = %v, want %v", got, want)
+	}
+	if got, want := bound.Float64s(), []float64{0.25, math.Inf(1), 0}; !slices.Equal(got, want) {
+		t.Errorf("bounds = %v, want %v: an undetermined element has no bound", got, want)
+	}
+	if value.DType != dtype.Float64 || bound.DType != dtype.Float64 {
+		t.Errorf("dtypes = %s, %s, want float64", value.DType, bound.DType)
+	}
+	exact := tensor.FromFloat64s(dtype.Int64, tensor.MustShape(2), []float64{7, -8})
+	value, bound = wantTensors(&compare.Want{DType: dtype.Int64, Shape: tensor.MustShape(2), Exact: exact})
+	if !slices.Equal(value.Float64s(), []float64{7, -8}) || !slices.Equal(bound.Float64s(), []float64{0, 0}) {
+		t.Errorf("exact reference = %v ± %v, want [7 -8] ± [0 0]", value.Float64s(), bound.Float64s())
+	}
+}
+
+// TestCaseSettings: attributes come from the flags, then from the case of the inputs, then from the schema.
+func TestCaseSettings(t *testing.T) {
+	op, ok := oracle.Lookup("leaky_relu")
+	if !ok {
+		t.Fatal("the catalogue has no leaky_relu")
+	}
+	const text = "leaky_relu dtype=float16 dims=B:1,S:1,H:1 attrs=alpha:0.25 " +
+		"in=input:float16[1,1,1]:contiguous:normal seed=1 gen=1"
+	for _, tt := range []struct {
+		name, text string
+		flags      oracleFlags
+		alpha      float64
+		dtype      dtype.DType
+	}{
+		{"schema", "", oracleFlags{}, op.Schema.DefaultAttrs().Float("alpha"), dtype.Invalid},
+		{"case", text, oracleFlags{}, 0.25, dtype.Float16},
+		{"flag", text, oracleFlags{attrs: []string{"alpha=0.75"}, dtype: "f32"}, 0.75, dtype.Float32},
+		{"case of another op", "x" + text, oracleFlags{}, op.Schema.DefaultAttrs().Float("alpha"), dtype.Invalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			term := newTerminal(Env{Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer)})
+			attrs, d, err := caseSettings(term, op, tt.flags, tt.text)
+			if err != nil || attrs.Float("alpha") != tt.alpha || d != tt.dtype {
+				t.Errorf("caseSettings = %v, %v, %v, want alpha %v and dtype %v", attrs, d, err, tt.alpha, tt.dtype)
+			}
+		})
+	}
+}
