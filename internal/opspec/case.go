@@ -21,7 +21,7 @@ const GenVersion = 1
 //
 // Its text is one line:
 //
-//	softmax dtype=float32 dims=B:4,S:16,H:257 attrs=axis:-1,eps:1e-05 in=input:float32[4,16,257]:strided:offset seed=8837462910 gen=1
+//	softmax dtype=float32 dims=B:4,S:16,H:257 attrs=axis:-1 in=input:float32[4,16,257]:strided:offset seed=88 gen=1
 //
 // Fields are separated by one space and stand in this order; dims and attrs are left out when empty; "in=" is
 // repeated for each input (name, dtype, shape, layout, value distribution). Names that are not made of letters,
@@ -509,7 +509,7 @@ func (p *caseParser) shape() (tensor.Shape, error) {
 	s, err := tensor.ParseShape(dims)
 	if err != nil {
 		p.pos = start
-		return nil, p.errorf("shape: %w", err)
+		return nil, p.errorf("%s", message(err))
 	}
 	return s, nil
 }

@@ -221,7 +221,7 @@ func (p *Program) Derive(dims map[string]int, attrs Attrs) (map[string]int, erro
 			return nil, err
 		}
 	}
-	return all, p.check(lookup)
+	return all, checkRelations(p.relations, lookup)
 }
 
 func sizeRange(d *Dim) string {
@@ -252,17 +252,26 @@ func (p *Program) deriveOne(w derivedDim, all, given map[string]int, lookup Look
 	return nil
 }
 
-func (p *Program) check(lookup Lookup) error {
-	for _, r := range p.relations {
-		ok, err := r.Holds(lookup)
-		if err != nil {
-			return at(err, "relation %q", r.src)
-		}
-		if !ok {
-			return diag.Errorf(RelationFailed, "", "relation %q does not hold: %s", r.src, describe(r.Names(), lookup))
-		}
+func checkRelations(relations []*Relation, lookup Lookup) error {
+	r, err := firstBroken(relations, lookup)
+	switch {
+	case err != nil:
+		return at(err, "relation %q", r.src)
+	case r != nil:
+		return diag.Errorf(RelationFailed, "", "relation %q does not hold: %s", r.src, describe(r.Names(), lookup))
 	}
 	return nil
+}
+
+// firstBroken returns the first relation that does not hold, nil if all do, or the one that cannot be computed
+// together with the reason.
+func firstBroken(relations []*Relation, lookup Lookup) (*Relation, error) {
+	for _, r := range relations {
+		if ok, err := r.Holds(lookup); !ok || err != nil {
+			return r, err
+		}
+	}
+	return nil, nil
 }
 
 func describe(names []string, lookup Lookup) string {

@@ -1,83 +1,131 @@
-// This file implements the bounded search for a choice of dimensions that fulfils the relations.
+// This file implements the default sizes of a dimension and the bounded search for a choice that fulfils the
+// relations.
 
 package opspec
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 
 	"gpuemu/internal/diag"
 )
 
-// maxSearch bounds the number of assignments tried. A schema of the catalogue needs a few dozen.
-const maxSearch = 1 << 14
+// maxSearch bounds the number of values tried in one Validate. A schema of the catalogue needs a few dozen.
+const maxSearch = 1 << 15
+
+// rangeSample is how many values of a range are listed before it is sampled.
+const rangeSample = 64
+
+// Sizes returns what the shape strategy "default" draws from, in rising order without repeats: the candidates
+// and, around a tile, t-1, t, t+1 and 2t+1. A dimension with neither gets its range (all of it if short, else
+// its ends and the powers of two) or, as in the published form, 1. All lists everything there is to draw, so a
+// relation that none of the sizes fulfils can never hold.
+func (d *Dim) Sizes() (sizes []int, all bool) {
+	sizes = slices.Clone(d.Candidates)
+	all = true
+	if d.Tile > 0 {
+		sizes = append(sizes, d.Tile-1, d.Tile, d.Tile+1, 2*d.Tile+1)
+	}
+	if len(sizes) == 0 {
+		lo, hi := max(d.Min, 1), max(d.Max, d.Min, 1)
+		all = hi-lo < rangeSample
+		for v := lo; v <= hi && v < lo+rangeSample && all; v++ {
+			sizes = append(sizes, v)
+		}
+		if !all {
+			sizes = append(sizes, lo, lo+1, hi-1, hi)
+			for v := 1; v < hi; v *= 2 {
+				sizes = append(sizes, v)
+			}
+		}
+	}
+	slices.Sort(sizes)
+	sizes = slices.Compact(sizes)
+	sizes = slices.DeleteFunc(sizes, func(v int) bool { return !d.Generates(v) })
+	if len(sizes) == 0 {
+		sizes = []int{max(d.Min, 1)}
+	}
+	return sizes, all
+}
+
+// Generates reports whether v is within what generators may draw for the dimension.
+func (d *Dim) Generates(v int) bool {
+	if v == 0 {
+		return d.AllowsEmpty()
+	}
+	return v >= max(d.Min, 1) && (d.Max == 0 || v <= d.Max) && v <= MaxDimValue
+}
 
 // searchVar is one free dimension or integer attribute with the values to try.
 type searchVar struct {
-	name     string
-	isAttr   bool
-	values   []any
-	complete bool // values are all there are
+	name   string
+	isAttr bool
+	values []any
 }
 
+// search is a backtracking search. Variable i is assigned at level i+1; a derived dimension or relation is
+// computed at the first level at which all it depends on is known, so that a relation between two dimensions
+// costs the product of their candidates, not of all.
 type search struct {
-	p        *Program
-	vars     []searchVar
-	dims     map[string]int
-	attrs    Attrs
-	budget   int
-	complete bool
-	last     error // why the latest full assignment was refused
+	p       *Program
+	vars    []searchVar
+	derived [][]derivedDim
+	rels    [][]*Relation
+	dims    map[string]int
+	attrs   Attrs
+	budget  *int
+	deepest int
+	reason  error // why the deepest assignment was refused
 }
 
-// checkSatisfiable refuses a schema whose relations no combination of candidates and attribute values fulfils.
-// It says nothing about schemas where the search ended early or ranges were only sampled.
+// checkSatisfiable refuses a schema whose relations no combination of sizes and attribute values fulfils. It
+// says nothing about schemas where the search ran out of its budget or a range could only be sampled.
 func (p *Program) checkSatisfiable() error {
-	if len(p.relations) == 0 && len(p.derived) == 0 {
-		return nil
-	}
-	for _, r := range p.relations {
-		one := *p
-		one.relations = []*Relation{r}
-		if ok, complete, last := one.search(); !ok && complete && last != nil {
-			return diag.Errorf(SchemaUnsatisfiable, "change the relation or add candidates that fulfil it",
-				"relation %q holds for no choice of candidates (last tried: %w)", r.src, last)
+	budget := maxSearch
+	for _, r := range p.relations { // each alone first, so that the message can name the one that is impossible
+		one := p.only(r)
+		if found, complete, reason := one.search(&budget); !found && complete {
+			return diag.Errorf(SchemaUnsatisfiable, "change the relation, or add candidates that fulfil it",
+				"relation %q holds for no choice of candidates (%s)", r.src, message(reason))
 		}
 	}
-	if ok, complete, last := p.search(); !ok && complete {
-		return diag.Errorf(SchemaUnsatisfiable, "change a relation or add candidates that fulfil all of them",
-			"no choice of candidates fulfils all relations (last tried: %w)", last)
+	if found, complete, reason := p.search(&budget); !found && complete {
+		return diag.Errorf(SchemaUnsatisfiable, "change a relation, or add candidates that fulfil all of them",
+			"no choice of candidates fulfils all relations and derived dims together (%s)", message(reason))
 	}
 	return nil
 }
 
-func (p *Program) search() (found, complete bool, last error) {
-	sr := &search{p: p, dims: map[string]int{}, attrs: p.schema.DefaultAttrs(), budget: maxSearch, complete: true}
-	used := p.usedNames()
-	for i := range p.schema.Dims {
-		d := &p.schema.Dims[i]
-		if d.Derived() {
-			continue
-		}
-		v := searchValues(d)
-		if !used[d.Name] {
-			v.values = v.values[:1] // its size matters to nothing
-		}
-		sr.complete = sr.complete && (v.complete || !used[d.Name])
-		sr.vars = append(sr.vars, v)
+// message is the text of an error without its code, for use inside another one.
+func message(err error) string {
+	var e *diag.Error
+	if errors.As(err, &e) {
+		return e.Msg
 	}
-	for i := range p.schema.Attrs {
-		a := &p.schema.Attrs[i]
-		if used[a.Name] {
-			// Users may give other integers than the listed ones, but generators do not.
-			sr.vars = append(sr.vars, searchVar{name: a.Name, isAttr: true, values: a.NormalValues(), complete: true})
-		}
-	}
-	found = sr.try(0)
-	return found, sr.complete && sr.budget > 0, sr.last
+	return err.Error()
 }
 
-// usedNames returns the names that relations and derived dimensions depend on.
-func (p *Program) usedNames() map[string]bool {
+// only returns p with one relation and the derived dimensions it needs.
+func (p *Program) only(r *Relation) *Program {
+	one := &Program{schema: p.schema, relations: []*Relation{r}}
+	need := map[string]bool{}
+	for _, n := range r.Names() {
+		need[n] = true
+	}
+	for i := len(p.derived) - 1; i >= 0; i-- { // later ones depend on earlier ones
+		if w := p.derived[i]; need[w.dim.Name] {
+			one.derived = append(one.derived, w)
+			for _, n := range w.expr.Names() {
+				need[n] = true
+			}
+		}
+	}
+	slices.Reverse(one.derived)
+	return one
+}
+
+func (p *Program) search(budget *int) (found, complete bool, reason error) {
 	used := map[string]bool{}
 	for _, r := range p.relations {
 		for _, n := range r.Names() {
@@ -89,49 +137,99 @@ func (p *Program) usedNames() map[string]bool {
 			used[n] = true
 		}
 	}
-	return used
+	sr := &search{p: p, dims: map[string]int{}, attrs: p.schema.DefaultAttrs(), budget: budget}
+	level := map[string]int{}
+	complete = true
+	for i := range p.schema.Dims {
+		d := &p.schema.Dims[i]
+		if d.Derived() || !used[d.Name] {
+			continue
+		}
+		sizes, all := d.Sizes()
+		v := searchVar{name: d.Name}
+		for _, x := range sizes {
+			v.values = append(v.values, x)
+		}
+		complete = complete && all
+		sr.vars = append(sr.vars, v)
+		level[d.Name] = len(sr.vars)
+	}
+	for i := range p.schema.Attrs {
+		a := &p.schema.Attrs[i]
+		if used[a.Name] { // users may give other integers than those listed, but generators do not
+			sr.vars = append(sr.vars, searchVar{name: a.Name, isAttr: true, values: a.NormalValues()})
+			level[a.Name] = len(sr.vars)
+		}
+	}
+	sr.schedule(level)
+	if !sr.check(0) {
+		return false, complete, sr.reason
+	}
+	found = sr.try(1)
+	return found, complete && *budget > 0, sr.reason
 }
 
-func searchValues(d *Dim) searchVar {
-	v := searchVar{name: d.Name, complete: len(d.Candidates) > 0 && d.Max == 0 && d.Tile == 0}
-	for _, c := range d.Candidates {
-		v.values = append(v.values, c)
+// schedule puts every derived dimension and relation on the level at which it can be computed.
+func (sr *search) schedule(level map[string]int) {
+	sr.derived = make([][]derivedDim, len(sr.vars)+1)
+	sr.rels = make([][]*Relation, len(sr.vars)+1)
+	highest := func(names []string) int {
+		at := 0
+		for _, n := range names {
+			at = max(at, level[n])
+		}
+		return at
 	}
-	if len(d.Candidates) == 0 {
-		if d.Max == 0 && d.Min == 0 && d.Tile == 0 {
-			v.complete = true // the published form: a dimension without candidates is 1
-		}
-		const sample = 64
-		hi := d.Max
-		if d.Max == 0 {
-			hi = max(d.Min, 1)
-		}
-		for c := max(d.Min, 1); c <= hi && len(v.values) < sample; c++ {
-			v.values = append(v.values, c)
-		}
-		v.complete = v.complete || d.Max != 0 && d.Max-max(d.Min, 1) < sample
+	for _, w := range sr.p.derived {
+		at := highest(w.expr.Names())
+		level[w.dim.Name] = at
+		sr.derived[at] = append(sr.derived[at], w)
 	}
-	return v
+	for _, r := range sr.p.relations {
+		at := highest(r.Names())
+		sr.rels[at] = append(sr.rels[at], r)
+	}
 }
 
-func (sr *search) try(k int) bool {
-	if sr.budget <= 0 {
-		return false
+// check computes what belongs to a level, given everything below it. Messages cost far more than relations, so
+// a refusal is described only where it is the deepest so far.
+func (sr *search) check(level int) bool {
+	lookup := lookupIn(sr.dims, sr.attrs)
+	describe := sr.reason == nil || level > sr.deepest
+	for _, w := range sr.derived[level] {
+		if err := sr.p.deriveOne(w, sr.dims, nil, lookup); err != nil {
+			if describe {
+				sr.deepest, sr.reason = level, err
+			}
+			return false
+		}
 	}
-	if k == len(sr.vars) {
-		sr.budget--
-		_, err := sr.p.Derive(sr.dims, sr.attrs)
-		sr.last = err
-		return err == nil
+	r, err := firstBroken(sr.rels[level], lookup)
+	if r == nil && err == nil {
+		return true
 	}
-	v := &sr.vars[k]
+	if describe {
+		sr.deepest, sr.reason = level, checkRelations(sr.rels[level], lookup)
+	}
+	return false
+}
+
+func (sr *search) try(level int) bool {
+	if level > len(sr.vars) {
+		return true
+	}
+	v := &sr.vars[level-1]
 	for _, x := range v.values {
+		if *sr.budget <= 0 {
+			return false
+		}
+		*sr.budget--
 		if v.isAttr {
 			sr.attrs[v.name] = x
 		} else {
 			sr.dims[v.name] = x.(int)
 		}
-		if sr.try(k + 1) {
+		if sr.check(level) && sr.try(level+1) {
 			return true
 		}
 	}

@@ -194,9 +194,6 @@ func (in *Input) validate() error {
 	if math.IsNaN(d.Min) || math.IsNaN(d.Max) || d.Min > d.Max {
 		return diag.Errorf(SchemaInvalid, "", "domain: range %v..%v, want min <= max", d.Min, d.Max)
 	}
-	if d.NonZero && d.Bounded() && d.Min == 0 && d.Max == 0 {
-		return diag.Errorf(SchemaInvalid, "", "domain: no value is left")
-	}
 	if in.Role != RoleIndex && (d.Below != "" || d.Distinct) {
 		return diag.Errorf(SchemaInvalid, `add "role": "index"`, "domain: below and distinct are for role index")
 	}
