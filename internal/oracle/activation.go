@@ -1,0 +1,215 @@
+// This file implements the family of activations: functions of one element.
+
+package oracle
+
+import (
+	"math"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+)
+
+// plainFloats returns the types most operators are defined for.
+func plainFloats() []dtype.DType {
+	return []dtype.DType{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64}
+}
+
+// bshDims are the dimensions of an activation [B, S, H]: batch, sequence, hidden.
+func bshDims() []opspec.Dim {
+	return []opspec.Dim{
+		{Name: "B", Candidates: []int{1, 2, 4, 8}, Empty: true},
+		{Name: "S", Candidates: []int{1, 7, 16, 64, 128}, Empty: true},
+		{Name: "H", Candidates: []int{1, 3, 64, 256, 257, 1024, 1025}, Min: 1, Tile: 256},
+	}
+}
+
+func bsh() []string { return []string{"B", "S", "H"} }
+
+// elementwise returns the schema of an operator that maps inputs of one shape to an output of that shape.
+func elementwise(attrs []opspec.Attr, inputs ...string) *opspec.Schema {
+	s := &opspec.Schema{
+		Dims: bshDims(), Attrs: attrs, DTypes: plainFloats(),
+		Outputs: []opspec.Output{{Name: "output", Dims: bsh()}},
+	}
+	s.Dims[2].Empty = true
+	for _, name := range inputs {
+		s.Inputs = append(s.Inputs, opspec.Input{Name: name, Dims: bsh()})
+	}
+	return s
+}
+
+// floatAttr returns a float attribute; the first value is the default.
+func floatAttr(name, doc string, values ...any) opspec.Attr {
+	return opspec.Attr{Name: name, Kind: opspec.Float, Values: values, Doc: doc}
+}
+
+// unary lifts a function of one value to the whole input.
+func unary(f func(c *call, x num) num) func(c *call) error {
+	return func(c *call) error {
+		x, out := c.data("input"), c.out("output")
+		parallel(len(x), 32, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				out.set(i, f(c, c.input(x[i])))
+			}
+		})
+		return nil
+	}
+}
+
+// sigmoid returns 1/(1+exp(-x)). Where exp(-x) overflows the result is the zero that 1/Inf gives.
+func (m *arith) sigmoid(x num) num {
+	return m.div(exact(1), m.add(exact(1), m.exp(m.neg(x))))
+}
+
+// silu returns x·sigmoid(x); dividing x by the denominator directly makes one rounding less.
+func (m *arith) silu(x num) num { return m.mul(x, m.sigmoid(x)) }
+
+// geluErf returns x/2·(1+erf(x/√2)). For negative x the sum cancels and the error of erf stays, relative to 1.
+func (m *arith) geluErf(x num) num {
+	t := m.erf(m.scale(x, math.Sqrt2/2))
+	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+}
+
+// geluTanh returns x/2·(1+tanh(√(2/π)(x+0.044715x³))).
+func (m *arith) geluTanh(x num) num {
+	const c = 0.79788456080286535588 // √(2/π)
+	cube := m.mul(m.mul(x, x), x)
+	t := m.tanh(m.scale(m.add(x, m.scale(cube, 0.044715)), c))
+	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+}
+
+// elu returns x or α(exp(x)-1). Taking expm1 instead is more accurate near zero.
+func (m *arith) elu(x num, alpha float64) num {
+	if x.v > 0 {
+		return x
+	}
+	return m.scale(m.sub(m.exp(x), exact(1)), alpha)
+}
+
+// softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold both
+// branches are right; they differ by less than exp(-threshold)/β.
+func (m *arith) softplus(x num, beta, threshold float64) num {
+	bx := m.scale(x, beta)
+	smooth := func() num {
+		// log1p is more accurate than the logarithm of a rounded sum, which loses exp(βx) below u.
+		return m.div(m.log(m.add(exact(1), m.exp(bx))), m.constant(beta))
+	}
+	if !bx.clean() {
+		if x.v > threshold && bx.v > threshold {
+			return x
+		}
+		return smooth()
+	}
+	switch {
+	case bx.v-bx.e > threshold:
+		return x
+	case bx.v+bx.e > threshold:
+		y := smooth()
+		y.e += abs(y.v-x.v) + x.e
+		return y
+	}
+	return smooth()
+}
+
+func activationOps() []*Op {
+	const arithmetic = "float32 arithmetic (float64 for float64), one rounding to the output type"
+	op := func(name, doc, contract string, f func(c *call, x num) num, attrs ...opspec.Attr) *Op {
+		return &Op{
+			Name: name, Family: "activation", Doc: doc, Contract: contract,
+			Schema: elementwise(attrs, "input"), ref: unary(f),
+		}
+	}
+	alpha := floatAttr("alpha", "slope (leaky_relu) or scale (elu) for negative inputs", 0.01, 0.2)
+	eluAlpha := alpha
+	eluAlpha.Values = []any{1.0, 0.5}
+	gelu := op("gelu", "0.5 x (1 + erf(x/sqrt(2)))", arithmetic+"; erf within 2 ulp",
+		func(c *call, x num) num { return c.geluErf(x) })
+	silu := op("silu", "x / (1 + exp(-x))", arithmetic+"; as written or x times the sigmoid",
+		func(c *call, x num) num { return c.silu(x) })
+	silu.Aliases = []string{"swish"}
+	return []*Op{
+		op("relu", "max(x, 0); NaN stays NaN", "exact; subnormals kept or flushed", func(c *call, x num) num {
+			if x.v <= 0 {
+				return exact(0)
+			}
+			return x
+		}),
+		op("leaky_relu", "x >= 0 ? x : alpha x", arithmetic, func(c *call, x num) num {
+			if x.v < 0 {
+				return c.scale(x, c.attrs.Float("alpha"))
+			}
+			return x
+		}, alpha),
+		op("elu", "x > 0 ? x : alpha (exp(x) - 1)", arithmetic+"; expm1 or exp minus 1",
+			func(c *call, x num) num { return c.elu(x, c.attrs.Float("alpha")) }, eluAlpha),
+		gelu,
+		op("gelu_tanh", "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
+			arithmetic+"; tanh as tanh.approx or 1 - 2/(exp(2x)+1)",
+			func(c *call, x num) num { return c.geluTanh(x) }),
+		silu,
+		op("sigmoid", "1 / (1 + exp(-x))", arithmetic, func(c *call, x num) num { return c.sigmoid(x) }),
+		op("tanh", "tanh(x)", arithmetic+"; tanh.approx or 1 - 2/(exp(2x)+1)",
+			func(c *call, x num) num { return c.tanh(x) }),
+		op("softplus", "beta x > threshold ? x : log(1 + exp(beta x)) / beta", arithmetic+"; log1p or log of the sum",
+			func(c *call, x num) num {
+				return c.softplus(x, c.attrs.Float("beta"), c.attrs.Float("threshold"))
+			},
+			floatAttr("beta", "sharpness", 1.0, 2.0), floatAttr("threshold", "linear beyond this value of beta x", 20.0)),
+		op("exp", "exp(x)", arithmetic+"; ex2.approx(x log2 e)", func(c *call, x num) num { return c.exp(x) }),
+		op("log", "log(x); NaN below zero, -Inf at zero", arithmetic+"; lg2.approx(x) ln 2",
+			func(c *call, x num) num { return c.log(x) }),
+		op("rsqrt", "1 / sqrt(x); NaN below zero, an infinity of its sign at zero",
+			arithmetic+"; rsqrt.approx or the reciprocal of the root",
+			func(c *call, x num) num { return c.rsqrt(x) }),
+	}
+}
+
+// binary lifts a function of two values to whole inputs.
+func binary(first, second string, f func(c *call, a, b num) num) func(c *call) error {
+	return func(c *call) error {
+		a, b, out := c.data(first), c.data(second), c.out("output")
+		parallel(len(a), 32, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				out.set(i, f(c, c.input(a[i]), c.input(b[i])))
+			}
+		})
+		return nil
+	}
+}
+
+// cast adds the error of an intermediate that an implementation may round to the type of the case, and of the
+// infinity that rounding may make of it.
+func (c *call) cast(x num) num {
+	if c.T == dtype.Float32 || c.T == dtype.Float64 || x.v-x.v != 0 {
+		return x
+	}
+	x.e += c.T.HalfULP(math.Min(abs(x.v)+x.e, c.T.MaxFinite()))
+	over := c.T.OverflowThreshold()
+	if x.v+x.e >= over {
+		x.w |= clsPosInf
+	}
+	if x.v-x.e <= -over {
+		x.w |= clsNegInf
+	}
+	return x
+}
+
+func binaryOps() []*Op {
+	const gated = "float32 arithmetic (float64 for float64); the activation may be rounded to the output type before the product"
+	op := func(name, doc, contract, a, b string, f func(c *call, a, b num) num) *Op {
+		return &Op{
+			Name: name, Family: "binary", Doc: doc, Contract: contract,
+			Schema: elementwise(nil, a, b), ref: binary(a, b, f),
+		}
+	}
+	return []*Op{
+		op("add", "a + b", "one rounding in float32 (float64 for float64), one to the output type", "a", "b",
+			func(c *call, a, b num) num { return c.add(a, b) }),
+		op("mul", "a b", "one rounding in float32 (float64 for float64), one to the output type", "a", "b",
+			func(c *call, a, b num) num { return c.mul(a, b) }),
+		op("swiglu", "silu(gate) up", gated, "gate", "up",
+			func(c *call, g, u num) num { return c.mul(c.cast(c.silu(g)), u) }),
+		op("geglu", "gelu(gate) up, gelu with erf", gated, "gate", "up",
+			func(c *call, g, u num) num { return c.mul(c.cast(c.geluErf(g)), u) }),
+	}
+}

@@ -1,0 +1,315 @@
+// This file implements attention in its variants and rotary embeddings.
+
+package oracle
+
+import (
+	"math"
+
+	"gpuemu/internal/opspec"
+)
+
+// leastTile is the smallest number of keys a kernel is assumed to take at once; each tile after the first may rescale
+// what was accumulated before it.
+const leastTile = 16
+
+// A head is one attention problem: queries m×d, keys and values n×d. Row i sees the keys of visible(i).
+type head struct {
+	q, k, v []float64
+	m, n, d int
+	visible func(i int) (lo, hi int)
+	scale   num
+}
+
+// weights holds what a row of scores becomes: unnormalised probabilities and their sum.
+type weights struct {
+	p     []num
+	total num
+}
+
+// attend fills out[at:] with softmax(scale·q·kᵀ)·v.
+//
+// Error of one weight p = exp(s-m): that of s and m themselves (the dot product, n(m) terms; see dots); of the
+// exponent, which a kernel may form as fma(q·k, scale·log2 e, -m·scale·log2 e), so that the roundings of
+// both products stay, relative to |s| and |m| and not to their difference; of the exponential; of the rescaling by
+// exp(m_old-m_new) once for each tile (the arguments telescope to m-s, already charged; each costs one exponential and
+// two roundings); of normalising before the product (one division); and of rounding p to the type of the case
+// before the product with v, normalised or not.
+func (c *call) attend(out *result, at int, h head) {
+	if h.m == 0 || h.d == 0 {
+		return
+	}
+	scores := c.dots(c.inputs(h.q), c.inputs(h.k),
+		dotShape{m: h.m, n: h.n, k: h.d, transB: true, tensorCore: c.tensorCore()})
+	values := c.inputs(h.v)
+	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
+	totals := make([]num, h.m)
+	special := make([]bool, h.m)
+	open := !allFinite(h.v)
+	parallel(h.m, 64*h.n+1, func(first, last int) {
+		for i := first; i < last; i++ {
+			w := c.weigh(&scores, &h, i)
+			lo, hi := h.visible(i)
+			special[i] = open || !w.total.clean() || w.total.v == 0
+			for j := lo; j < hi && !special[i]; j++ {
+				special[i] = !w.p[j-lo].clean()
+			}
+			if special[i] {
+				c.attendRow(out, at+i*h.d, &h, i, &scores, w)
+				continue
+			}
+			totals[i] = w.total
+			for j := lo; j < hi; j++ {
+				p.v[i*h.n+j], p.e[i*h.n+j] = w.p[j-lo].v, w.p[j-lo].e
+			}
+		}
+	})
+	o := c.dots(p, values, dotShape{m: h.m, n: h.d, k: h.n, tensorCore: c.tensorCore()})
+	parallel(h.m*h.d, 16, func(first, last int) {
+		for i := first; i < last; i++ {
+			if !special[i/h.d] {
+				out.set(at+i, c.div(o.at(i), totals[i/h.d]))
+			}
+		}
+	})
+}
+
+// weigh returns the weights of row i.
+func (c *call) weigh(scores *product, h *head, i int) weights {
+	lo, hi := h.visible(i)
+	w := weights{p: make([]num, max(0, hi-lo))}
+	top := exact(math.Inf(-1))
+	for j := lo; j < hi; j++ {
+		w.p[j-lo] = c.mul(scores.at(i*h.n+j), h.scale)
+		top = c.max2(top, w.p[j-lo])
+	}
+	rescale := float64(float64((h.n+leastTile-1)/leastTile)*(c.expRel+2*c.u)) + c.quot
+	var total sum
+	for j, s := range w.p {
+		x := c.sub(s, top)
+		if x.v-x.v == 0 {
+			x.e += float64((abs(s.v) + abs(top.v)) * c.expArg)
+		}
+		x = c.exp(x)
+		if x.v-x.v == 0 {
+			x.e += float64((abs(x.v) + x.e) * rescale)
+		}
+		w.p[j] = x
+		total.add(x)
+	}
+	w.total = total.total(&c.arith)
+	if c.tensorCore() && w.total.clean() {
+		for j := range w.p {
+			c.castWeight(&w.p[j], w.total.v+w.total.e)
+		}
+	}
+	return w
+}
+
+// castWeight adds the rounding of a weight to the type of the case, before or after it was divided by their sum.
+func (c *call) castWeight(p *num, total float64) {
+	if p.clean() {
+		q := abs(p.v) + p.e
+		p.e += math.Max(c.T.HalfULP(q), float64(total*c.T.HalfULP(q/total)))
+	}
+}
+
+// attendRow fills one row whose scores or values are not all finite, by the rules for single values. A value or
+// key outside the visible range may still reach the sum with weight zero: 0·NaN is NaN.
+func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights) {
+	lo, hi := h.visible(i)
+	finite, hidden := false, false
+	for j := range h.n {
+		s := scores.v[i*h.n+j]
+		if j < lo || j >= hi {
+			hidden = hidden || s-s != 0
+		} else if !math.IsInf(s, 0) {
+			finite = true
+		}
+	}
+	for x := range h.d {
+		var s sum
+		maskedNaN := hidden
+		for j := range h.n {
+			v := h.v[j*h.d+x]
+			if j < lo || j >= hi {
+				maskedNaN = maskedNaN || v-v != 0
+				continue
+			}
+			s.add(c.mul(w.p[j-lo], c.input(v)))
+		}
+		o := c.div(s.total(&c.arith), w.total)
+		if maskedNaN && o.v == o.v {
+			o.w |= clsNaN
+		}
+		out.set(at+x, o)
+		if !finite {
+			if lo >= hi {
+				out.Value[at+x] = 0
+			}
+			out.mark(at + x)
+		}
+	}
+}
+
+func (c *call) attentionScale(d int) num {
+	if s := c.attrs.Float("scale"); s != 0 {
+		return c.constant(s)
+	}
+	return c.constant(1 / math.Sqrt(float64(d)))
+}
+
+func (c *call) attention() error {
+	q, k, v, out := c.data("q"), c.data("k"), c.data("v"), c.out("output")
+	m, n, d := c.dim("M"), c.dim("N"), c.dim("D")
+	hq, hkv := c.dim("HQ"), c.dim("HKV")
+	causal, window := c.attrs.Bool("causal"), c.attrs.Int("window")
+	off := 0
+	if c.attrs.Str("align") != "top_left" {
+		off = n - m
+	}
+	visible := func(i int) (lo, hi int) {
+		hi = n
+		if causal {
+			hi = min(n, i+off+1)
+		}
+		if window > 0 {
+			lo = i + off - window + 1
+		}
+		lo = min(max(0, lo), n)
+		return lo, max(lo, hi)
+	}
+	for bh := range c.dim("B") * hq {
+		kv := bh/hq*hkv + bh%hq*hkv/hq
+		c.attend(out, bh*m*d, head{
+			q: q[bh*m*d : (bh+1)*m*d], k: k[kv*n*d : (kv+1)*n*d], v: v[kv*n*d : (kv+1)*n*d],
+			m: m, n: n, d: d, visible: visible, scale: c.attentionScale(d),
+		})
+	}
+	return nil
+}
+
+func (c *call) decodeAttention() error {
+	q, k, v, lens, out := c.data("q"), c.data("k"), c.data("v"), c.data("kv_len"), c.out("output")
+	n, d, hq, hkv := c.dim("N"), c.dim("D"), c.dim("HQ"), c.dim("HKV")
+	if err := checkIndexes("kv_len", lens, 0, n+1); err != nil {
+		return err
+	}
+	for bh := range c.dim("B") * hq {
+		kv, length := bh/hq*hkv+bh%hq*hkv/hq, int(lens[bh/hq])
+		c.attend(out, bh*d, head{
+			q: q[bh*d : (bh+1)*d], k: k[kv*n*d : (kv+1)*n*d], v: v[kv*n*d : (kv+1)*n*d],
+			m: 1, n: n, d: d, visible: func(int) (int, int) { return 0, length }, scale: c.attentionScale(d),
+		})
+	}
+	return nil
+}
+
+// rope: each output is a sum of two products.
+func (c *call) rope() error {
+	x, cosines, sines, out := c.data("input"), c.data("cos"), c.data("sin"), c.out("output")
+	s, h, d := c.dim("S"), c.dim("H"), c.dim("D")
+	half := d / 2
+	interleaved := c.attrs.Bool("interleaved")
+	parallel(len(x)/d, 64*d, func(lo, hi int) {
+		for r := lo; r < hi; r++ {
+			pos := r / h % s
+			for i := range half {
+				a, b := r*d+i, r*d+i+half
+				if interleaved {
+					a, b = r*d+2*i, r*d+2*i+1
+				}
+				x1, x2 := c.input(x[a]), c.input(x[b])
+				co, si := c.input(cosines[pos*half+i]), c.input(sines[pos*half+i])
+				out.set(a, c.sub(c.mul(x1, co), c.mul(x2, si)))
+				out.set(b, c.add(c.mul(x2, co), c.mul(x1, si)))
+			}
+		}
+	})
+	return nil
+}
+
+// attentionOp returns one variant of attention: the same reference with other defaults.
+func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
+	dims := []opspec.Dim{
+		{Name: "B", Candidates: []int{1, 2}, Empty: true},
+		{Name: "HQ", Candidates: heads[0], Min: 1},
+		{Name: "HKV", Candidates: heads[1], Min: 1},
+		{Name: "M", Candidates: []int{1, 3, 16, 33, 64}, Min: 1, Tile: 64},
+		{Name: "N", Candidates: []int{1, 5, 16, 32, 65, 128}, Empty: true, Tile: 32},
+		{Name: "D", Candidates: []int{8, 16, 32, 64}, Min: 1, Tile: 16},
+	}
+	kv := []string{"B", "HKV", "N", "D"}
+	return &Op{
+		Name: name, Family: "attention", Doc: doc,
+		Contract: "float32 accumulation (float64 for float64), online or two-pass softmax over tiles of 16 keys or more, " +
+			"weights may be rounded to the input type before the product with v; rows that see no finite score undetermined",
+		Schema: &opspec.Schema{
+			Dims: dims, Relations: []string{"HQ % HKV == 0"}, DTypes: plainFloats(),
+			Inputs: []opspec.Input{
+				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}}, {Name: "k", Dims: kv}, {Name: "v", Dims: kv},
+			},
+			Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "HQ", "M", "D"}}},
+			Attrs: []opspec.Attr{
+				{Name: "causal", Kind: opspec.Bool, Values: causal, Doc: "row i sees keys up to its own position"},
+				{
+					Name: "align", Kind: opspec.String, Values: []any{"bottom_right", "top_left"}, Fixed: true,
+					Doc: "bottom_right: the last row sees the last key; top_left: the first row sees the first",
+				},
+				{Name: "window", Kind: opspec.Int, Values: window, Doc: "a row sees this many keys up to its own; 0: all"},
+				{Name: "scale", Kind: opspec.Float, Values: []any{0.0, 1.0}, Fixed: true, Doc: "of the scores; 0: 1/sqrt(D)"},
+			},
+		},
+		ref: (*call).attention,
+	}
+}
+
+func attentionOps() []*Op {
+	one := [2][]int{{1, 2}, {1, 2}}
+	grouped := [2][]int{{4, 8, 6}, {1, 2}}
+	off, on := []any{false}, []any{true}
+	full := attentionOp("attention", "softmax(scale q k^T) v", off, []any{0}, one)
+	full.Aliases = []string{"flash_attention", "sdpa"}
+	lens := opspec.Input{
+		Name: "kv_len", Dims: []string{"B"}, DType: "int32", Role: opspec.RoleIndex, Domain: opspec.Domain{Below: "N+1"},
+	}
+	decode := attentionOp("decode_attention", "softmax(scale q k^T) v, one query, the first kv_len keys", nil, nil, grouped)
+	s := decode.Schema
+	s.Dims = append(s.Dims[:3:3], s.Dims[4:]...)
+	s.Inputs = append([]opspec.Input{{Name: "q", Dims: []string{"B", "HQ", "D"}}}, s.Inputs[1], s.Inputs[2], lens)
+	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
+	s.Attrs = s.Attrs[3:]
+	decode.ref = (*call).decodeAttention
+	return []*Op{
+		full,
+		attentionOp("causal_attention", "softmax(scale q k^T) v, causal", on, []any{0}, one),
+		attentionOp("window_attention", "softmax(scale q k^T) v, causal in a sliding window", on, []any{16, 1, 33}, one),
+		attentionOp("gqa_attention", "softmax(scale q k^T) v, several query heads to a key head", []any{false, true}, []any{0},
+			grouped),
+		decode,
+		{
+			Name: "rope", Aliases: []string{"rotary_embedding"}, Family: "attention",
+			Doc:      "(x1 cos - x2 sin, x2 cos + x1 sin) for pairs of elements",
+			Contract: "float32 arithmetic (float64 for float64), one rounding to the output type",
+			Schema: &opspec.Schema{
+				Dims: []opspec.Dim{
+					{Name: "B", Candidates: []int{1, 2}, Empty: true},
+					{Name: "S", Candidates: []int{1, 7, 16, 65}, Min: 1},
+					{Name: "H", Candidates: []int{1, 3, 4}, Min: 1},
+					{Name: "D", Candidates: []int{2, 6, 32, 64}, Min: 2, Tile: 32},
+				},
+				Relations: []string{"D % 2 == 0"}, DTypes: plainFloats(),
+				Attrs: []opspec.Attr{{
+					Name: "interleaved", Kind: opspec.Bool, Values: []any{false, true},
+					Doc: "pairs are neighbours instead of halves",
+				}},
+				Inputs: []opspec.Input{
+					{Name: "input", Dims: []string{"B", "S", "H", "D"}},
+					{Name: "cos", Dims: []string{"S", "D/2"}, Domain: opspec.Domain{Min: -1, Max: 1, Finite: true}},
+					{Name: "sin", Dims: []string{"S", "D/2"}, Domain: opspec.Domain{Min: -1, Max: 1, Finite: true}},
+				},
+				Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "S", "H", "D"}}},
+			},
+			ref: (*call).rope,
+		},
+	}
+}

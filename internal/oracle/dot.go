@@ -1,0 +1,302 @@
+// This file implements matrices of dot products, the hot part of every product-like reference.
+
+package oracle
+
+import (
+	"math"
+
+	"gpuemu/internal/gemm"
+)
+
+// A matrix is an operand of a matrix product: values and, where they are not exact, their errors.
+type matrix struct {
+	v []float64
+	e []float64 // nil: exact
+}
+
+// A product is a matrix of dot products.
+type product struct {
+	v, e []float64
+	w    []classes // nil: all clean
+}
+
+func (p *product) at(i int) num {
+	n := num{v: p.v[i], e: p.e[i]}
+	if p.w != nil {
+		n.w = p.w[i]
+	}
+	return n
+}
+
+// dotShape says how to read the operands of a product: a is m×k, b is k×n, or n×k where transposed.
+type dotShape struct {
+	m, n, k    int
+	transB     bool
+	tensorCore bool // operands are narrow enough for tensor cores
+}
+
+// inputs returns plain inputs as an operand: exact but for subnormals, which may be read as zero.
+func (m *arith) inputs(x []float64) matrix {
+	for _, v := range x {
+		if v != 0 && abs(v) < m.flush {
+			e := make([]float64, len(x))
+			for i, v := range x {
+				if abs(v) < m.flush {
+					e[i] = abs(v)
+				}
+			}
+			return matrix{x, e}
+		}
+	}
+	return matrix{v: x}
+}
+
+// dotRounding returns the factors of S = Σ|a||b| and of T = (S+|v|)/2, which bounds every partial sum, in the error
+// of a dot product of k terms: k roundings of products (charged on S) and k-1 of sums (charged on T; see sum).
+// Products of narrow operands are exact in float32, but a tensor core cuts every term of a block of K to F bits
+// below the largest and truncates the sum: with the widest (Volta: K=4, F=23) a block costs (4+1)·2u+2u, so
+// ceil(k/4)·12u <= (3k+9)u in all.
+func (m *arith) dotRounding(k int, tensorCore bool) (onS, onT float64) {
+	onS, onT = float64(m.u*(1+m.gamma(k))), m.gamma(k-1)
+	if tensorCore && m.narrow > 0 {
+		onT = math.Max(onT, m.gamma(int(m.narrow)*k+9))
+	}
+	return onS, onT
+}
+
+// dots returns a·b with error bounds.
+//
+// Value and S = |a|·|b| are two products of the same cost. Errors of the operands add ae·|b| + |a|·be + ae·be.
+// Non-finite operands: the value follows IEEE in any order (an infinity of each sign, or 0·Inf, is NaN for
+// everyone); S is taken over the finite ones, to see whether a permitted partial sum may overflow beside them.
+func (m *arith) dots(a, b matrix, s dotShape) product {
+	p := product{v: make([]float64, s.m*s.n), e: make([]float64, s.m*s.n)}
+	opt := gemm.Options{TransB: s.transB}
+	sp := m.specials(a, b, s)
+	if sp == nil {
+		gemm.MulAbs(p.v, p.e, a.v, b.v, s.m, s.n, s.k, opt)
+	} else {
+		gemm.Mul(p.v, a.v, b.v, s.m, s.n, s.k, opt)
+		a, b = matrix{finitePart(a.v), a.e}, matrix{finitePart(b.v), b.e}
+		t := make([]float64, len(p.v))
+		gemm.MulAbs(t, p.e, a.v, b.v, s.m, s.n, s.k, opt)
+	}
+	extra := operandErrors(a, b, s)
+	onS, onT := m.dotRounding(s.k, s.tensorCore)
+	under := float64(float64(2*s.k) * m.tiny)
+	parallel(len(p.v), 4, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			v, S := p.v[i], p.e[i]
+			if v-v != 0 {
+				p.e[i] = 0
+				continue
+			}
+			e := under
+			if extra != nil {
+				e += float64(extra[i] * (1 + onS + onT))
+			}
+			p.e[i] = e + float64(onS*S) + float64(onT*((S+abs(v))/2))
+			if S+e >= m.limit {
+				p.e[i] = math.Min(p.e[i], math.MaxFloat64/4)
+			}
+		}
+	})
+	m.overflows(&p, a, b, extra, s)
+	if sp != nil {
+		sp.apply(&p, s)
+	}
+	return p
+}
+
+// overflows marks the elements whose partial sums may leave the range of the accumulation type. It recomputes S from
+// the error, which is at least onS·S, so a look at the largest error decides whether any element is concerned.
+func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) {
+	ma, mb := largest(a.v), largest(b.v)
+	if top := float64(float64(s.k) * float64(ma*mb)); top < m.limit/2 {
+		return
+	}
+	S, t := make([]float64, len(p.v)), make([]float64, len(p.v))
+	gemm.MulAbs(t, S, a.v, b.v, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
+	for i, v := range t {
+		if v-v != 0 {
+			p.mark(i, clsFinite|clsPosInf|clsNegInf|clsNaN) // fp64 itself overflowed
+			continue
+		}
+		x := p.e[i]
+		if extra != nil {
+			x += extra[i]
+		}
+		pos, neg := (S[i]+v)/2+x, (S[i]-v)/2+x
+		var w classes
+		if pos >= m.limit {
+			w |= clsPosInf
+		}
+		if neg >= m.limit {
+			w |= clsNegInf
+		}
+		if w == clsPosInf|clsNegInf {
+			w |= clsNaN
+		}
+		if math.IsInf(p.v[i], 0) && w != 0 {
+			w = clsNaN // beside an infinite operand an overflow can only make NaN
+		}
+		if w != 0 && p.v[i] == p.v[i] {
+			p.mark(i, w)
+		}
+	}
+}
+
+func (p *product) mark(i int, w classes) {
+	if p.w == nil {
+		p.w = make([]classes, len(p.v))
+	}
+	p.w[i] |= w &^ classOf(p.v[i])
+}
+
+// operandErrors returns what the errors of the operands add: ae·|b| + |a|·be + ae·be. Nil: nothing.
+func operandErrors(a, b matrix, s dotShape) []float64 {
+	if a.e == nil && b.e == nil {
+		return nil
+	}
+	sum := make([]float64, s.m*s.n)
+	t := make([]float64, s.m*s.n)
+	accumulate := func(x, y []float64) {
+		gemm.Mul(t, x, y, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
+		for i, v := range t {
+			sum[i] += v
+		}
+	}
+	if a.e != nil {
+		accumulate(a.e, magnitudes(b.v, b.e))
+	}
+	if b.e != nil {
+		accumulate(magnitudes(a.v, nil), b.e)
+	}
+	return sum
+}
+
+// magnitudes returns |v| + e.
+func magnitudes(v, e []float64) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = abs(x)
+		if e != nil {
+			out[i] += e[i]
+		}
+	}
+	return out
+}
+
+func largest(x []float64) float64 {
+	top := 0.0
+	for _, v := range x {
+		top = math.Max(top, abs(v))
+	}
+	return top
+}
+
+func finitePart(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		if v-v == 0 {
+			out[i] = v
+		}
+	}
+	return out
+}
+
+// specials says which rows of a and columns of b hold NaN or infinities.
+type specials struct {
+	rowNaN, colNaN []bool
+	doubt          []float64 // positive where an infinity meets a factor that may be read as zero; nil: nowhere
+}
+
+// specials returns nil where all operands are finite.
+func (m *arith) specials(a, b matrix, s dotShape) *specials {
+	if allFinite(a.v) && allFinite(b.v) {
+		return nil
+	}
+	sp := &specials{rowNaN: make([]bool, s.m), colNaN: make([]bool, s.n)}
+	for i, v := range a.v {
+		if v != v {
+			sp.rowNaN[i/s.k] = true
+		}
+	}
+	for i, v := range b.v {
+		if v != v {
+			if s.transB {
+				sp.colNaN[i/s.k] = true
+			} else {
+				sp.colNaN[i%s.n] = true
+			}
+		}
+	}
+	if a.e == nil && b.e == nil {
+		return sp
+	}
+	sp.doubt = make([]float64, s.m*s.n)
+	t := make([]float64, s.m*s.n)
+	opt := gemm.Options{TransB: s.transB}
+	gemm.Mul(sp.doubt, infinities(a.v), doubtfulZeros(b), s.m, s.n, s.k, opt)
+	gemm.Mul(t, doubtfulZeros(a), infinities(b.v), s.m, s.n, s.k, opt)
+	for i, v := range t {
+		sp.doubt[i] += v
+	}
+	return sp
+}
+
+// apply settles the classes: a NaN operand is NaN for everyone; an infinity times a doubtful zero is open.
+func (sp *specials) apply(p *product, s dotShape) {
+	for i := range s.m {
+		for j := range s.n {
+			at := i*s.n + j
+			switch {
+			case sp.rowNaN[i] || sp.colNaN[j]:
+				p.v[at], p.e[at] = math.NaN(), 0
+				if p.w != nil {
+					p.w[at] = 0
+				}
+			case sp.doubt != nil && sp.doubt[at] > 0:
+				p.mark(at, clsFinite|clsPosInf|clsNegInf|clsNaN)
+			}
+		}
+	}
+}
+
+func allFinite(x []float64) bool {
+	for _, v := range x {
+		if v-v != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// infinities returns 1 for each infinity and 0 elsewhere.
+func infinities(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		if math.IsInf(v, 0) {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// doubtfulZeros returns 1 for each element that is or may be read as zero but is not certain to be.
+func doubtfulZeros(a matrix) []float64 {
+	out := make([]float64, len(a.v))
+	for i, v := range a.v {
+		if a.e != nil && a.e[i] > 0 && a.e[i] >= abs(v) {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// absProducts returns |a|·|b| over the finite operands.
+func absProducts(a, b []float64, s dotShape) []float64 {
+	t := make([]float64, s.m*s.n)
+	gemm.Mul(t, magnitudes(finitePart(a), nil), magnitudes(finitePart(b), nil), s.m, s.n, s.k, gemm.Options{TransB: s.transB})
+	return t
+}

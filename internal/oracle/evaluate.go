@@ -1,0 +1,201 @@
+// This file implements Evaluate: from tensors and attributes to what a candidate's outputs are compared with.
+
+package oracle
+
+import (
+	"strings"
+	"sync/atomic"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/tensor"
+)
+
+// Evaluate runs the reference of op on inputs. attrs are complete (opspec.Schema.ResolveAttrs). d is the type of the
+// case; Invalid takes it from the inputs, or float32 where all inputs have types of their own.
+func Evaluate(
+	op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dtype.DType,
+) (map[string]*compare.Want, error) {
+	c, err := newCall(op, inputs, attrs, d)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.ref(c); err != nil {
+		return nil, err
+	}
+	wants := make(map[string]*compare.Want, len(c.outs))
+	for name, r := range c.outs {
+		if !r.marked.Load() {
+			r.Undetermined = nil
+		}
+		wants[name] = &r.Want
+	}
+	return wants, nil
+}
+
+// A call is one evaluation: decoded inputs, resolved dims and outputs to fill.
+type call struct {
+	arith
+	T     dtype.DType // of the case
+	dims  map[string]int
+	attrs opspec.Attrs
+	in    map[string]operand
+	outs  map[string]*result
+}
+
+// An operand is one input in row-major order.
+type operand struct {
+	x     []float64
+	shape tensor.Shape
+	d     dtype.DType
+}
+
+func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dtype.DType) (*call, error) {
+	d, err := caseDType(op, inputs, d)
+	if err != nil {
+		return nil, err
+	}
+	shapes := make(map[string]tensor.Shape, len(inputs))
+	for name, t := range inputs {
+		shapes[name] = t.Shape
+	}
+	dims, err := op.Schema.Bind(shapes, attrs)
+	if err != nil {
+		return nil, err
+	}
+	_, outShapes, err := op.Schema.Resolve(dims, attrs)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{T: d, dims: dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
+	c.arith = newArith(d, attrs.Str("math"))
+	for name, t := range inputs {
+		c.in[name] = operand{x: t.Float64s(), shape: t.Shape, d: t.DType}
+	}
+	for i := range op.Schema.Outputs {
+		o := &op.Schema.Outputs[i]
+		od, err := o.ElemType(d)
+		if err != nil {
+			return nil, err
+		}
+		c.outs[o.Name] = newResult(od, outShapes[o.Name], d, o.Saturate)
+	}
+	return c, nil
+}
+
+// caseDType returns the type of the case and checks the types of all inputs.
+func caseDType(op *Op, inputs map[string]*tensor.Tensor, d dtype.DType) (dtype.DType, error) {
+	from := ""
+	for i := range op.Schema.Inputs {
+		spec := &op.Schema.Inputs[i]
+		t, ok := inputs[spec.Name]
+		if !ok {
+			return 0, diag.Errorf(InputMismatch, "", "op %s: input %q is missing", op.Name, spec.Name)
+		}
+		if spec.DType != "" {
+			if want, err := dtype.Parse(spec.DType); err != nil || t.DType != want {
+				return 0, diag.Errorf(InputMismatch, "", "op %s: input %q has dtype %s, want %s",
+					op.Name, spec.Name, t.DType, spec.DType)
+			}
+			continue
+		}
+		if d != dtype.Invalid && t.DType != d {
+			if from == "" {
+				from = "the case"
+			} else {
+				from = "input \"" + from + "\""
+			}
+			return 0, diag.Errorf(InputMismatch, "give all inputs without a dtype of their own the same one",
+				"op %s: input %q has dtype %s but %s has %s", op.Name, spec.Name, t.DType, from, d)
+		}
+		d, from = t.DType, spec.Name
+	}
+	if d == dtype.Invalid {
+		d = dtype.Float32
+	}
+	var names []string
+	for _, a := range op.Schema.AllowedDTypes() {
+		if a == d {
+			return d, nil
+		}
+		names = append(names, a.String())
+	}
+	return 0, diag.Errorf(DTypeRefused, "use one of "+strings.Join(names, ", "), "op %s is not defined for %s", op.Name, d)
+}
+
+// data returns the elements of an input.
+func (c *call) data(name string) []float64 { return c.in[name].x }
+
+// dim returns the size of a dimension.
+func (c *call) dim(name string) int { return c.dims[name] }
+
+// out returns an output to fill.
+func (c *call) out(name string) *result { return c.outs[name] }
+
+// A result is one output being filled. Elements may be set from several goroutines, each element once.
+type result struct {
+	compare.Want
+	rounds bool        // the output type is narrower than the accumulation type: one more rounding
+	marked atomic.Bool // some element is undetermined
+}
+
+func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *result {
+	n := s.Elems()
+	acc := dtype.Float32
+	if t == dtype.Float64 {
+		acc = dtype.Float64
+	}
+	return &result{
+		Want: compare.Want{
+			DType: d, Shape: s, Value: make([]float64, n), Bound: make([]float64, n), Undetermined: make([]bool, n),
+			Saturating: saturate,
+		},
+		rounds: d != acc && d.IsFloat(),
+	}
+}
+
+// set stores element i. The bound is the error in the accumulation type plus the rounding to the output type, which
+// for a value of magnitude up to |v|+e is at most half an ulp there.
+func (r *result) set(i int, x num) {
+	r.Value[i] = x.v
+	if x.v-x.v != 0 {
+		if x.w != 0 {
+			r.mark(i)
+		}
+		return
+	}
+	b := x.e
+	if r.rounds {
+		b += r.DType.HalfULP(min(abs(x.v)+x.e, r.DType.MaxFinite()))
+	}
+	r.Bound[i] = b
+	if x.w == 0 {
+		return
+	}
+	// An infinity is no alternative where the output type cannot hold the value anyway.
+	over := r.DType.OverflowThreshold()
+	if x.w == clsPosInf && x.v-b >= over || x.w == clsNegInf && x.v+b <= -over {
+		return
+	}
+	r.mark(i)
+}
+
+// setExact stores an element that every implementation gives exactly: a copy or a selection.
+func (r *result) setExact(i int, v float64) { r.Value[i] = v }
+
+// mark says that the contract does not decide element i.
+func (r *result) mark(i int) {
+	r.Undetermined[i] = true
+	if !r.marked.Load() {
+		r.marked.Store(true)
+	}
+}
+
+func abs(x float64) float64 {
+	if x < 0 {
+		return -x
+	}
+	return x
+}

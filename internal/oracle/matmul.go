@@ -1,0 +1,213 @@
+// This file implements matrix products and their fused epilogues.
+
+package oracle
+
+import (
+	"math"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+)
+
+// tensorCore reports whether operands of the case's type may go through tensor cores.
+func (c *call) tensorCore() bool {
+	return c.narrow > 0 && c.T != dtype.Float32 && c.T != dtype.Float64
+}
+
+// matmul fills the output with a·b, epilogue applied; it serves one product or a batch of them.
+func (c *call) matmul(batch int, epilogue func(col int, x num) num) {
+	a, b, out := c.data("a"), c.data("b"), c.out("output")
+	s := dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K"), tensorCore: c.tensorCore()}
+	for i := range batch {
+		p := c.dots(c.inputs(a[i*s.m*s.k:(i+1)*s.m*s.k]), c.inputs(b[i*s.k*s.n:(i+1)*s.k*s.n]), s)
+		at := i * s.m * s.n
+		parallel(s.m*s.n, 16, func(lo, hi int) {
+			for j := lo; j < hi; j++ {
+				x := p.at(j)
+				if epilogue != nil {
+					x = epilogue(j%s.n, x)
+				}
+				out.set(at+j, x)
+			}
+		})
+	}
+}
+
+// activate applies the activation a fused epilogue may have.
+func (c *call) activate(name string, x num) num {
+	switch name {
+	case "relu":
+		if x.clean() {
+			return num{v: math.Max(x.v, 0), e: x.e}
+		}
+		return c.max2(x, exact(0))
+	case "gelu":
+		return c.geluErf(x)
+	case "gelu_tanh":
+		return c.geluTanh(x)
+	case "silu":
+		return c.silu(x)
+	}
+	return x
+}
+
+func (c *call) matmulBiasAct() error {
+	bias, act := c.data("bias"), c.attrs.Str("act")
+	c.matmul(1, func(col int, x num) num { return c.activate(act, c.add(x, c.input(bias[col]))) })
+	return nil
+}
+
+// int8Matmul: the integer sum is exact (K·127² stays below 2^31 for every K a tensor can have in practice; beyond
+// 133000 terms an int32 accumulator may wrap and the contract does not decide), its conversion to the accumulation
+// type rounds once, and two scales follow in either order.
+func (c *call) int8Matmul() error {
+	const maxTerms = (1<<31 - 1) / (128 * 128)
+	sa, sb := c.data("scale_a"), c.data("scale_b")
+	a, b, out := c.data("a"), c.data("b"), c.out("output")
+	s := dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K")}
+	p := c.dots(matrix{v: a}, matrix{v: b}, s)
+	parallel(s.m*s.n, 16, func(lo, hi int) {
+		for j := lo; j < hi; j++ {
+			acc := c.rounded(p.v[j], 0, c.u)
+			ra, rb := c.input(sa[j/s.n]), c.input(sb[j%s.n])
+			out.set(j, either(c.mul(c.mul(acc, ra), rb), either(c.mul(c.mul(acc, rb), ra), c.mul(acc, c.mul(ra, rb)))))
+			if s.k > maxTerms {
+				out.mark(j)
+			}
+		}
+	})
+	return nil
+}
+
+// fp8Matmul: on tensor cores (Ada, Hopper) a block of up to 32 fp8 products is cut to 13 fractional bits below its largest
+// term and the running sum is kept to 13 bits as well. With promotion to float32 every 128 terms the sum of a block
+// of 128 is off by at most (128+2·4)·2^-13 of the largest term or partial sum in it, both at most T = (S+|v|)/2 of
+// the block; summed over blocks, (136·2^-13)·S. The largest term bounds it too: each of the k terms loses at most
+// 2^-13·max|ab|, and each of the k/32 partial sums 2^-12 of its size. Without promotion the same holds with the
+// running sum of all terms in place of the block's.
+func (c *call) fp8Matmul() error {
+	a, b, out := c.data("a"), c.data("b"), c.out("output")
+	scaleA, scaleB := c.input(c.data("scale_a")[0]), c.input(c.data("scale_b")[0])
+	s := dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K"), tensorCore: true}
+	p := c.dots(matrix{v: a}, matrix{v: b}, s)
+	rowMax, colMax := make([]float64, s.m), make([]float64, s.n)
+	for i, v := range a {
+		if v-v == 0 {
+			rowMax[i/s.k] = math.Max(rowMax[i/s.k], abs(v))
+		}
+	}
+	for i, v := range b {
+		if v-v == 0 {
+			colMax[i%s.n] = math.Max(colMax[i%s.n], abs(v))
+		}
+	}
+	abs2 := absProducts(a, b, s)
+	held := 128.0 // terms between two promotions
+	if c.attrs.Bool("fast_accum") {
+		held = float64(s.k)
+	}
+	parallel(s.m*s.n, 32, func(lo, hi int) {
+		for j := lo; j < hi; j++ {
+			acc := p.at(j)
+			if acc.v-acc.v == 0 && c.narrow > 0 {
+				top := float64(rowMax[j/s.n] * colMax[j%s.n])
+				terms := math.Min(float64(float64(s.k)*top), float64(33*abs2[j]))
+				sums := float64(math.Ceil(math.Min(float64(s.k), held)/32) * abs2[j])
+				acc.e += 0x1p-13*terms + 0x1p-12*sums
+			}
+			x := either(c.mul(c.mul(acc, scaleA), scaleB), c.mul(acc, c.mul(scaleA, scaleB)))
+			out.set(j, x)
+		}
+	})
+	return nil
+}
+
+func matmulOps() []*Op {
+	const anyOrder = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, no tf32; "
+	dims := func(extra ...opspec.Dim) []opspec.Dim {
+		return append(extra,
+			opspec.Dim{Name: "M", Candidates: []int{1, 2, 7, 16, 64, 128}, Empty: true, Tile: 64},
+			opspec.Dim{Name: "K", Candidates: []int{1, 3, 16, 64, 129, 256}, Min: 1, Tile: 32},
+			opspec.Dim{Name: "N", Candidates: []int{1, 5, 15, 64, 128}, Min: 1, Tile: 64},
+		)
+	}
+	batch := opspec.Dim{Name: "B", Candidates: []int{1, 2, 5}, Empty: true}
+	in := func(name string, dims ...string) opspec.Input { return opspec.Input{Name: name, Dims: dims} }
+	fixed := func(name, d string, role opspec.Role, dims ...string) opspec.Input {
+		i := opspec.Input{Name: name, Dims: dims, DType: d, Role: role}
+		if role == opspec.RoleScale {
+			i.Domain.Finite = true
+		}
+		return i
+	}
+	output := func(d string, dims ...string) []opspec.Output {
+		return []opspec.Output{{Name: "output", Dims: dims, DType: d}}
+	}
+	return []*Op{
+		{
+			Name: "matmul", Aliases: []string{"gemm", "mm"}, Family: "matmul",
+			Doc: "a b", Contract: anyOrder + "one rounding to the output type",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: plainFloats(), Outputs: output("", "M", "N"),
+				Inputs: []opspec.Input{in("a", "M", "K"), in("b", "K", "N")},
+			},
+			ref: func(c *call) error { c.matmul(1, nil); return nil },
+		},
+		{
+			Name: "batched_matmul", Aliases: []string{"bmm"}, Family: "matmul",
+			Doc: "a b for each of a batch", Contract: anyOrder + "one rounding to the output type",
+			Schema: &opspec.Schema{
+				Dims: dims(batch), DTypes: plainFloats(), Outputs: output("", "B", "M", "N"),
+				Inputs: []opspec.Input{in("a", "B", "M", "K"), in("b", "B", "K", "N")},
+			},
+			ref: func(c *call) error { c.matmul(c.dim("B"), nil); return nil },
+		},
+		{
+			Name: "matmul_bias_act", Aliases: []string{"linear"}, Family: "matmul",
+			Doc: "act(a b + bias)", Contract: anyOrder + "epilogue in the accumulation type, one rounding to the output type",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: plainFloats(), Outputs: output("", "M", "N"),
+				Attrs: []opspec.Attr{{
+					Name: "act", Kind: opspec.String, Doc: "activation of the epilogue",
+					Values: []any{"none", "relu", "gelu", "gelu_tanh", "silu"},
+				}},
+				Inputs: []opspec.Input{in("a", "M", "K"), in("b", "K", "N"), in("bias", "N")},
+			},
+			ref: (*call).matmulBiasAct,
+		},
+		{
+			Name: "int8_matmul", Aliases: []string{"scaled_int8_matmul"}, Family: "matmul",
+			Doc: "(a b) scale_a scale_b, a scale per row of a and per column of b",
+			Contract: "exact int32 accumulation; scales applied in float32 in either order, one rounding to the output " +
+				"type",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: []dtype.DType{dtype.Float32, dtype.Float16, dtype.BFloat16},
+				Outputs: output("", "M", "N"),
+				Inputs: []opspec.Input{
+					fixed("a", "int8", opspec.RoleData, "M", "K"), fixed("b", "int8", opspec.RoleData, "K", "N"),
+					fixed("scale_a", "float32", opspec.RoleScale, "M"), fixed("scale_b", "float32", opspec.RoleScale, "N"),
+				},
+			},
+			ref: (*call).int8Matmul,
+		},
+		{
+			Name: "fp8_matmul", Aliases: []string{"scaled_fp8_matmul"}, Family: "matmul",
+			Doc: "(a b) scale_a scale_b, one scale a tensor",
+			Contract: "products summed as fp8 tensor cores do: 13 fractional bits within 128 terms, float32 between them; " +
+				"fast_accum: 13 bits throughout; scales in float32 in either order",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: []dtype.DType{dtype.Float8E4M3FN, dtype.Float8E5M2},
+				Outputs: output("float32", "M", "N"),
+				Attrs: []opspec.Attr{{
+					Name: "fast_accum", Kind: opspec.Bool, Values: []any{false, true}, Fixed: true,
+					Doc: "the candidate keeps its running sum in the tensor core",
+				}},
+				Inputs: []opspec.Input{
+					in("a", "M", "K"), in("b", "K", "N"),
+					fixed("scale_a", "float32", opspec.RoleScale, "1"), fixed("scale_b", "float32", opspec.RoleScale, "1"),
+				},
+			},
+			ref: (*call).fp8Matmul,
+		},
+	}
+}

@@ -1,0 +1,206 @@
+// This file implements the normalisations.
+
+package oracle
+
+import (
+	"math"
+
+	"gpuemu/internal/opspec"
+)
+
+// affine applies weight and bias to a normalised value, which an implementation may have rounded to the type of
+// the case before.
+func (c *call) affine(x, w, b num) num { return c.add(c.mul(c.cast(x), w), b) }
+
+// folded returns x·s + (b - μ·s), the form with one multiply-add per element.
+func (c *call) folded(x, mean, s, b num) num { return c.add(c.mul(x, s), c.sub(b, c.mul(mean, s))) }
+
+// either returns a value that may have been computed in two ways.
+func either(a, b num) num {
+	if a.v-a.v != 0 {
+		a.w |= b.w | classOf(b.v)&^classOf(a.v)
+		return a
+	}
+	a.w |= b.w | classOf(b.v)&^clsFinite
+	if b.v-b.v == 0 {
+		a.e = math.Max(a.e, b.e+abs(a.v-b.v))
+	}
+	return a
+}
+
+// standardise fills out[at:at+len(x)] with (x-μ)·rstd·w+b, computed as written or folded. wb gives weight and bias of
+// element i.
+func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, b num)) {
+	d := c.deviationsRow(x)
+	variance := c.mean(d.square, len(x))
+	rstd := c.rsqrt(c.add(variance, c.constant(c.attrs.Float("eps"))))
+	for i, v := range x {
+		w, b := wb(i)
+		in := c.input(v)
+		plain := c.affine(c.mul(c.sub(in, d.mean), rstd), w, b)
+		out.set(at+i, either(plain, c.folded(in, d.mean, c.mul(rstd, w), b)))
+	}
+}
+
+func (c *call) layernorm() error {
+	w, b, out := c.data("weight"), c.data("bias"), c.out("output")
+	width := c.dim("H")
+	c.rows("input", width, func(r int, x []float64) {
+		c.standardise(out, r*width, x, func(i int) (num, num) { return c.input(w[i]), c.input(b[i]) })
+	})
+	return nil
+}
+
+func (c *call) groupnorm() error {
+	w, b, x, out := c.data("weight"), c.data("bias"), c.data("input"), c.out("output")
+	length, groups := c.dim("L"), c.attrs.Int("groups")
+	channels := c.dim("C") / groups
+	width := channels * length
+	if width == 0 {
+		return nil
+	}
+	parallel(len(x)/width, 64*width, func(lo, hi int) {
+		for g := lo; g < hi; g++ {
+			first := g % groups * channels
+			c.standardise(out, g*width, x[g*width:(g+1)*width], func(i int) (num, num) {
+				ch := first + i/length
+				return c.input(w[ch]), c.input(b[ch])
+			})
+		}
+	})
+	return nil
+}
+
+func (c *call) batchnorm() error {
+	x, out := c.data("input"), c.out("output")
+	mean, variance, w, b := c.data("mean"), c.data("var"), c.data("weight"), c.data("bias")
+	length, channels := c.dim("L"), c.dim("C")
+	eps := c.constant(c.attrs.Float("eps"))
+	parallel(channels, 64*len(x)/max(1, channels), func(lo, hi int) {
+		for ch := lo; ch < hi; ch++ {
+			mu, bias, weight := c.input(mean[ch]), c.input(b[ch]), c.input(w[ch])
+			rstd := c.rsqrt(c.add(c.input(variance[ch]), eps))
+			s := c.mul(rstd, weight)
+			for at := ch * length; at < len(x); at += channels * length {
+				for i := at; i < at+length; i++ {
+					in := c.input(x[i])
+					plain := c.affine(c.mul(c.sub(in, mu), rstd), weight, bias)
+					out.set(i, either(plain, c.folded(in, mu, s, bias)))
+				}
+			}
+		}
+	})
+	return nil
+}
+
+// squares returns Σx², a plain sum of squares: each term has one rounding, the sum any order.
+func (m *arith) squares(x []float64) num {
+	var s sum
+	for _, v := range x {
+		in := m.input(v)
+		s.add(m.mul(in, in))
+	}
+	return s.total(m)
+}
+
+func (c *call) rmsnorm() error {
+	w, out, width := c.data("weight"), c.out("output"), c.dim("H")
+	eps := c.constant(c.attrs.Float("eps"))
+	c.rows("input", width, func(r int, x []float64) {
+		scale := c.rsqrt(c.add(c.mean(c.squares(x), width), eps))
+		for i, v := range x {
+			out.set(r*width+i, c.mul(c.cast(c.mul(c.input(v), scale)), c.input(w[i])))
+		}
+	})
+	return nil
+}
+
+func (c *call) l2norm() error {
+	out, width := c.out("output"), c.dim("H")
+	eps := c.constant(c.attrs.Float("eps"))
+	c.rows("input", width, func(r int, x []float64) {
+		norm := c.max2(c.sqrt(c.squares(x)), eps)
+		for i, v := range x {
+			out.set(r*width+i, c.div(c.input(v), norm))
+		}
+	})
+	return nil
+}
+
+func normOps() []*Op {
+	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order; " +
+		"as written or folded to x s + t; "
+	const cast = "the normalised value may be rounded to the output type before the weight"
+	weight := func(name string, dims ...string) opspec.Input {
+		return opspec.Input{Name: name, Dims: dims, Role: opspec.RoleWeight}
+	}
+	channelDims := func() []opspec.Dim {
+		return []opspec.Dim{
+			{Name: "N", Candidates: []int{1, 2, 5}, Empty: true},
+			{Name: "C", Candidates: []int{4, 8, 12, 32, 64}, Min: 1},
+			{Name: "L", Candidates: []int{1, 9, 64, 257}, Min: 1, Tile: 128},
+		}
+	}
+	ncl := func() []string { return []string{"N", "C", "L"} }
+	output := func(dims []string) []opspec.Output { return []opspec.Output{{Name: "output", Dims: dims}} }
+	bshInput := opspec.Input{Name: "input", Dims: bsh()}
+	variance := weight("var", "C")
+	variance.Domain = opspec.Domain{Min: 0, Max: math.Inf(1), Finite: true}
+	return []*Op{
+		{
+			Name: "layernorm", Aliases: []string{"layer_norm"}, Family: "norm",
+			Doc: "(x - mean) / sqrt(var + eps) weight + bias over the last axis, biased variance", Contract: moments + cast,
+			Schema: &opspec.Schema{
+				Dims: bshDims(), DTypes: plainFloats(), Outputs: output(bsh()),
+				Attrs:  []opspec.Attr{floatAttr("eps", "added to the variance", 1e-5)},
+				Inputs: []opspec.Input{bshInput, weight("weight", "H"), weight("bias", "H")},
+			},
+			ref: (*call).layernorm,
+		},
+		{
+			Name: "rmsnorm", Aliases: []string{"rms_norm"}, Family: "norm",
+			Doc:      "x / sqrt(mean(x^2) + eps) weight over the last axis",
+			Contract: "plain sum of squares in float32 (float64 for float64), any order; " + cast,
+			Schema: &opspec.Schema{
+				Dims: bshDims(), DTypes: plainFloats(), Outputs: output(bsh()),
+				Attrs:  []opspec.Attr{floatAttr("eps", "added to the mean square", 1e-6, 1e-5)},
+				Inputs: []opspec.Input{bshInput, weight("weight", "H")},
+			},
+			ref: (*call).rmsnorm,
+		},
+		{
+			Name: "groupnorm", Aliases: []string{"group_norm"}, Family: "norm",
+			Doc:      "(x - mean) / sqrt(var + eps) weight + bias, moments over each group of channels",
+			Contract: moments + cast,
+			Schema: &opspec.Schema{
+				Dims: channelDims(), DTypes: plainFloats(), Outputs: output(ncl()), Relations: []string{"C % groups == 0"},
+				Attrs: []opspec.Attr{
+					{Name: "groups", Kind: opspec.Int, Values: []any{2, 1, 4}, Doc: "number of groups of channels"},
+					floatAttr("eps", "added to the variance", 1e-5),
+				},
+				Inputs: []opspec.Input{{Name: "input", Dims: ncl()}, weight("weight", "C"), weight("bias", "C")},
+			},
+			ref: (*call).groupnorm,
+		},
+		{
+			Name: "l2norm", Aliases: []string{"l2_normalize"}, Family: "norm",
+			Doc:      "x / max(sqrt(sum(x^2)), eps) over the last axis",
+			Contract: "plain sum of squares in float32 (float64 for float64), any order; one rounding to the output type",
+			Schema:   rowwise([]opspec.Attr{floatAttr("eps", "least norm", 1e-12)}, output(bsh())...),
+			ref:      (*call).l2norm,
+		},
+		{
+			Name: "batchnorm", Aliases: []string{"batch_norm"}, Family: "norm",
+			Doc:      "(x - mean) / sqrt(var + eps) weight + bias with given moments (inference)",
+			Contract: "float32 arithmetic (float64 for float64), as written or folded to x s + t; " + cast,
+			Schema: &opspec.Schema{
+				Dims: channelDims(), DTypes: plainFloats(), Outputs: output(ncl()),
+				Attrs: []opspec.Attr{floatAttr("eps", "added to the variance", 1e-5)},
+				Inputs: []opspec.Input{
+					{Name: "input", Dims: ncl()}, weight("mean", "C"), variance, weight("weight", "C"), weight("bias", "C"),
+				},
+			},
+			ref: (*call).batchnorm,
+		},
+	}
+}
