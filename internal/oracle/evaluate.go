@@ -61,11 +61,15 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	for name, t := range inputs {
 		shapes[name] = t.Shape
 	}
-	dims, err := op.Schema.Bind(shapes, attrs)
+	program, err := op.compiledSchema()
 	if err != nil {
 		return nil, err
 	}
-	_, outShapes, err := op.Schema.Resolve(dims, attrs)
+	dims, err := program.Bind(shapes, attrs)
+	if err != nil {
+		return nil, err
+	}
+	_, outShapes, err := program.Resolve(dims, attrs)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package oracle
 
 import (
 	"sort"
+	"sync"
 
 	"gpuemu/internal/opspec"
 )
@@ -19,7 +20,16 @@ type Op struct {
 	Contract string
 	Schema   *opspec.Schema
 
-	ref func(c *call) error
+	ref      func(c *call) error
+	compile  sync.Once
+	program  *opspec.Program // of Schema, set by compile
+	compiled error
+}
+
+// compiledSchema returns the schema ready to bind and resolve, compiled on first use.
+func (op *Op) compiledSchema() (*opspec.Program, error) {
+	op.compile.Do(func() { op.program, op.compiled = op.Schema.Compile() })
+	return op.program, op.compiled
 }
 
 // families lists the entries of each family; a new family adds one line here.
@@ -36,34 +46,34 @@ var mathAttr = opspec.Attr{
 	Doc: "gpu: documented approximations, fused or not, subnormals kept or flushed; ieee: correctly rounded operations",
 }
 
-// Ops returns the catalogue in the order of its families.
-func Ops() []*Op {
-	var all []*Op
-	for _, f := range families() {
-		for _, op := range f {
-			s := *op.Schema
-			s.Name, s.Doc = op.Name, op.Doc
-			s.Attrs = append(append([]opspec.Attr(nil), s.Attrs...), mathAttr)
-			op.Schema = &s
-			all = append(all, op)
-		}
-	}
-	return all
+// Ops returns the catalogue in the order of its families. Callers share the entries and must not change them.
+func Ops() []*Op { return catalogue().ops }
+
+// index is the catalogue, built on first use.
+type index struct {
+	ops    []*Op
+	byName map[string]*Op // names and aliases
 }
 
-// Lookup returns the entry with that name or alias.
-func Lookup(name string) (*Op, bool) {
-	for _, op := range Ops() {
-		if op.Name == name {
-			return op, true
-		}
-		for _, a := range op.Aliases {
-			if a == name {
-				return op, true
+var catalogue = sync.OnceValue(func() *index {
+	x := &index{byName: map[string]*Op{}}
+	for _, f := range families() {
+		for _, op := range f {
+			op.Schema.Name, op.Schema.Doc = op.Name, op.Doc
+			op.Schema.Attrs = append(append([]opspec.Attr(nil), op.Schema.Attrs...), mathAttr)
+			x.ops = append(x.ops, op)
+			for _, name := range append([]string{op.Name}, op.Aliases...) {
+				x.byName[name] = op
 			}
 		}
 	}
-	return nil, false
+	return x
+})
+
+// Lookup returns the entry with that name or alias.
+func Lookup(name string) (*Op, bool) {
+	op, ok := catalogue().byName[name]
+	return op, ok
 }
 
 // Names returns the names of all entries, sorted, without aliases.
