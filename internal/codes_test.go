@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit"
 )
 
 // codeConst is one declared error code.
@@ -122,7 +124,7 @@ func TestErrorsPage(t *testing.T) {
 	for _, c := range codeConsts(t) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", c.Code, markdownCell(sentence(c)))
 	}
-	checkPage(t, "docs/errors.md", b.String())
+	testkit.Golden(t, "../docs/errors.md", []byte(b.String()))
 }
 
 // sentence turns a doc comment into the text of the page: the constant's own name in front says nothing to a user.

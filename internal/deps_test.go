@@ -21,8 +21,8 @@ const levels = `
 	4  runner store
 	3  gen oracle invariant verdict artifact config
 	2  opspec compare ptxvm fingerprint
-	1  tensor gemm ptx cubin sshsig wire
-	0  diag dtype rng libm
+	1  rng tensor gemm ptx cubin sshsig wire
+	0  diag dtype libm
 `
 
 // leaves import nothing of ours at all, whatever their level would allow.

@@ -243,7 +243,9 @@ func fusedIn(t *testing.T, dir string, args []string) []string {
 		}
 		line, _ := strconv.Atoi(m[2])
 		if !strings.Contains(sourceLine(t, file, line), "math.FMA(") {
-			faults = append(faults, fmt.Sprintf("%s:%s: compiled to %s on arm64", m[1], m[2], m[3]))
+			abs, _ := filepath.Abs(dir)
+			rel := strings.TrimPrefix(m[1], abs+string(filepath.Separator))
+			faults = append(faults, fmt.Sprintf("%s:%s: compiled to %s on arm64", rel, m[2], m[3]))
 		}
 	}
 	return faults

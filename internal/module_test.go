@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"go/ast"
 	"go/importer"
 	"go/parser"
@@ -23,8 +22,6 @@ import (
 )
 
 const module = "gpuemu"
-
-var update = flag.Bool("update", false, "rewrite the generated pages of docs/")
 
 // listedPackage is what `go list -json` says of a package, as far as these tests ask.
 type listedPackage struct {

@@ -54,7 +54,7 @@ func casesCommand(term *terminal) *cobra.Command {
 	f.StringVar(&flags.values, "values", "", "value distribution (default mixed)")
 	f.StringVar(&flags.shapes, "shapes", "", "shape strategy (default default)")
 	f.StringVar(&flags.dtypes, "dtypes", "", "dtypes, separated by commas (default float32,float16)")
-	f.StringVar(&flags.layouts, "layouts", "", "memory layouts, separated by commas (default contiguous,strided,transposed)")
+	f.StringVar(&flags.layouts, "layouts", "", "layouts, separated by commas (default contiguous,strided,transposed)")
 	f.StringVarP(&flags.dir, "output", "o", "", "directory for the inputs; it is created")
 	format.register(cmd, "format", "output format")
 	completeCases(cmd)

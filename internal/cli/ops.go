@@ -17,7 +17,7 @@ import (
 // This file implements the command ops.
 
 // boundText describes the tolerance regime of every catalogue op; the contract line says what it covers.
-const boundText = "bound: each element has its own limit, the largest error of any implementation that keeps the contract"
+const boundText = "bound: per element, the largest error of any implementation that keeps the contract"
 
 // opInfo is the JSON form of a catalogue entry.
 type opInfo struct {
@@ -146,7 +146,8 @@ func (t *terminal) printOp(op *oracle.Op) {
 	}
 	for i := range op.Schema.Inputs {
 		in := &op.Schema.Inputs[i]
-		inputs = append(inputs, []string{in.Name, dimList(in.Dims), dtypeText(in.DType), in.Role.String(), domainText(&in.Domain)})
+		inputs = append(inputs, []string{in.Name, dimList(in.Dims), dtypeText(in.DType), in.Role.String(),
+			domainText(&in.Domain)})
 	}
 	for i := range op.Schema.Outputs {
 		outputs = append(outputs, outputRow(&op.Schema.Outputs[i]))

@@ -1,0 +1,67 @@
+// This file implements the generators of docs/ops.md and docs/cases.md.
+
+package internal_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/cli"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
+)
+
+// TestOpsPage keeps docs/ops.md in step with the catalogue.
+func TestOpsPage(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := cli.Main(cli.Env{Args: []string{"ops", "--format", "markdown"}, Stdout: &stdout, Stderr: &stderr,
+		Getenv: func(string) string { return "" }})
+	if code != 0 {
+		t.Fatalf("gpuemu ops --format markdown exits with %d: %s", code, stderr.String())
+	}
+	const head = "# The built-in operators\n\nName (and aliases), formula, inputs with their dimensions, " +
+		"attributes with their defaults, and the contract: what an\nimplementation may do, hence what the error bound " +
+		"covers. `gpuemu ops NAME` shows the whole schema. This page is\ngenerated from the catalogue: `make generate`.\n\n"
+	testkit.Golden(t, "../docs/ops.md", append([]byte(head), stdout.Bytes()...))
+}
+
+// layoutDocs say what each memory layout is; the test fails when one has no sentence.
+var layoutDocs = map[tensor.Layout]string{
+	tensor.Contiguous:   "row-major without gaps; finds nothing by itself and everything that is wrong anyway",
+	tensor.Strided:      "gaps between elements along an axis: kernels that ignore strides",
+	tensor.Transposed:   "two axes swapped in memory: kernels that assume a unit stride on the last axis",
+	tensor.ChannelsLast: "the channel axis innermost (NHWC order of an NCHW shape): kernels that mix up the two orders",
+	tensor.Broadcast:    "stride 0 along an axis: kernels that copy by size, or write to what is shared",
+	tensor.Sliced:       "a window of a larger buffer, with an offset: kernels that start at the base pointer",
+}
+
+// TestCasesPage keeps docs/cases.md in step with the generators.
+func TestCasesPage(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("# How cases are chosen\n\nA case is a function of schema, strategy, master seed and index alone. " +
+		"`gpuemu cases` prints cases; its flags\n`--shapes`, `--values` and `--layouts` take the names below. " +
+		"Each says which bugs it is for. This page is generated\nfrom the code: `make generate`.\n")
+	table := func(title string, list []gen.Named) {
+		if len(list) == 0 {
+			t.Errorf("%s: the list is empty", title)
+		}
+		fmt.Fprintf(&b, "\n## %s\n\n| name | what it does |\n|---|---|\n", title)
+		for _, n := range list {
+			if n.Doc == "" {
+				t.Errorf("%s: %s has no sentence", title, n.Name)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s |\n", n.Name, markdownCell(n.Doc))
+		}
+	}
+	table("Shape strategies", gen.ShapeStrategies())
+	table("Value distributions", gen.ValueDistributions())
+	var layouts []gen.Named
+	for l := tensor.Contiguous; l <= tensor.Sliced; l++ {
+		layouts = append(layouts, gen.Named{Name: l.String(), Doc: layoutDocs[l]})
+	}
+	table("Memory layouts", layouts)
+	testkit.Golden(t, "../docs/cases.md", []byte(b.String()))
+}
