@@ -37,6 +37,9 @@ type Options struct {
 	Workers int
 }
 
+// MaxWorst is the most worst elements that can be asked for; more is a dump of the tensor, not a report.
+const MaxWorst = 1000
+
 // DefaultWorst is how many worst elements a report keeps per measure: enough to see a pattern, short enough to print.
 const DefaultWorst = 5
 

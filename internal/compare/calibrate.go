@@ -1,0 +1,123 @@
+// This file implements the calibration of a tolerance from the errors of correct kernels.
+
+package compare
+
+import (
+	"math"
+	"slices"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+)
+
+// Sample is the worst element of one run of a correct kernel.
+type Sample struct {
+	MaxAbs  float64 // largest absolute error of the case
+	MaxWant float64 // largest magnitude of a finite wanted value of the case
+}
+
+// Calibration is a fitted absolute tolerance with the evidence for it.
+type Calibration struct {
+	Tol     Tolerance // Abs is the fitted tolerance, Rel is 0
+	P95     float64   // of the held-in half
+	Floored bool      // p95 x 1.5 was below half an ulp, which is used instead
+	HeldIn  int       // number of samples the tolerance was fitted to
+	HeldOut int       // number of samples it was tried on
+	Alarms  int       // held-out samples above the tolerance: false alarms, since the kernels are correct
+	Rate    float64   // Alarms / HeldOut
+	// RateLow and RateHigh are the 95 % Wilson score interval of the false-alarm rate (Wilson, JASA 22, 1927). Unlike
+	// the textbook interval it does not collapse to a point at 0 alarms.
+	RateLow, RateHigh float64
+}
+
+const (
+	// MinSamples is the least number of samples: with 20 in the held-in half the 95th percentile is the second
+	// largest value (index round(0.95*19) = 18); with fewer it is the largest, and one outlier would set the tolerance.
+	MinSamples = 40
+	// calibrationFactor is the safety factor of the published procedure (p95 x 1.5).
+	calibrationFactor = 1.5
+	// wilsonZ is the 97.5 % quantile of the normal distribution.
+	wilsonZ = 1.959963984540054
+)
+
+// Calibrate fits atol = 1.5 x p95 to the samples of even index and reports the false-alarm rate on those of odd index.
+// The split by parity is deterministic, and it mixes shapes and value distributions that come in runs.
+//
+// Bit-exact kernels (relu) have errors of 0 and would get a tolerance of 0. The floor is half an ulp of dtype d at the
+// largest wanted magnitude: the reference is not rounded to d, so that a correctly rounded result may be that far off.
+func Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
+	if len(samples) < MinSamples {
+		return nil, diag.Errorf(BadSamples, "run more cases of correct kernels, for example calibrate --iterations 100",
+			"calibration needs at least %d samples, got %d", MinSamples, len(samples))
+	}
+	var in, out []float64
+	var scale float64
+	for i, s := range samples {
+		if err := s.check(i); err != nil {
+			return nil, err
+		}
+		if i%2 == 0 {
+			in = append(in, s.MaxAbs)
+			scale = max(scale, s.MaxWant)
+		} else {
+			out = append(out, s.MaxAbs)
+		}
+	}
+	slices.Sort(in)
+	c := &Calibration{P95: in[rankIndex(0.95, len(in))], HeldIn: len(in), HeldOut: len(out)}
+	c.Tol.Abs = calibrationFactor * c.P95
+	if floor := d.HalfULP(scale); d.IsFloat() && c.Tol.Abs < floor {
+		c.Tol.Abs, c.Floored = floor, true
+	}
+	if math.IsInf(c.Tol.Abs, 0) {
+		return nil, diag.Errorf(BadSamples, "leave out the controls that overflow",
+			"1.5 x p95 of the samples, %v, is beyond float64", c.P95)
+	}
+	for _, x := range out {
+		if x > c.Tol.Abs {
+			c.Alarms++
+		}
+	}
+	c.Rate = float64(c.Alarms) / float64(c.HeldOut)
+	c.RateLow, c.RateHigh = wilson(c.Alarms, c.HeldOut)
+	return c, nil
+}
+
+func (s Sample) check(i int) error {
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{{"max_abs", s.MaxAbs}, {"max_want", s.MaxWant}} {
+		if !(v.value >= 0) || math.IsInf(v.value, 0) {
+			return diag.Errorf(BadSamples, "use only cases that a correct kernel passed, with finite statistics",
+				"sample %d: %s is %v", i, v.name, v.value)
+		}
+	}
+	return nil
+}
+
+// rankIndex returns the index of the q-quantile in n sorted values: round(q*(n-1)), ties to even as in the published
+// procedure, which is written in Python.
+func rankIndex(q float64, n int) int {
+	return int(math.RoundToEven(q * float64(n-1)))
+}
+
+// wilson returns the 95 % Wilson score interval of k successes in n trials.
+func wilson(k, n int) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	nf, z2 := float64(n), float64(wilsonZ*wilsonZ)
+	p := float64(k) / nf
+	center := p + z2/(2*nf)
+	spread := float64(wilsonZ * math.Sqrt(float64(p*(1-p))/nf+z2/(4*nf*nf)))
+	scale := 1 + z2/nf
+	low, high = (center-spread)/scale, (center+spread)/scale
+	if k == 0 {
+		low = 0 // exactly, not a rounding error of it
+	}
+	if k == n {
+		high = 1
+	}
+	return low, high
+}

@@ -1,0 +1,199 @@
+// This file implements the reading of one chunk of elements as float64, and the distribution of chunks over workers.
+
+package compare
+
+import (
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"gpuemu/internal/dtype"
+)
+
+const (
+	// chunkElems is how many elements are widened at a time: three float64 buffers of it fit a second-level cache.
+	// It is a multiple of 64, so that a chunk starts at a word of the mismatch bitmap.
+	chunkElems = 2048
+	// segmentElems is the unit of work of one worker. Sums are formed per segment and joined in the order of the
+	// segments, so that they do not depend on who computed which.
+	segmentElems = 64 * chunkElems
+)
+
+// chunk is a run of elements as float64.
+type chunk struct {
+	lo           int // position of the first element
+	got          []float64
+	want         []float64 // what is expected: clamped to the range of the dtype where the conversion saturates
+	bound        []float64
+	undetermined []bool // nil: none in this chunk
+}
+
+// buffers hold the parts of a chunk that have to be computed; the others alias the caller's arrays.
+type buffers struct{ got, want, bound []float64 }
+
+func newBuffers(n int) *buffers {
+	n = min(n, chunkElems)
+	all := make([]float64, 3*n)
+	return &buffers{all[:n:n], all[n : 2*n : 2*n], all[2*n:]}
+}
+
+// load reads n elements from position lo.
+func (b *buffers) load(p *plan, lo, n int) chunk {
+	c := chunk{lo: lo, got: b.got[:n]}
+	size := p.d.Size()
+	dtype.Decode(c.got, p.d, p.got[lo*size:(lo+n)*size])
+	b.loadExpected(p, &c, n)
+	c.undetermined = p.marks(lo, n)
+	return c
+}
+
+// loadExpected reads what is wanted and the bounds.
+func (b *buffers) loadExpected(p *plan, c *chunk, n int) {
+	c.want = b.loadWant(p, c.lo, n)
+	if !p.want.Saturating {
+		c.bound = b.loadBound(p, c.want, c.lo, n)
+		return
+	}
+	inf := make([]int, 0, 8)
+	for i, w := range c.want {
+		if math.IsInf(w, 0) {
+			inf = append(inf, i)
+		}
+	}
+	c.want = b.saturate(p, c.want)
+	c.bound = b.loadBound(p, c.want, c.lo, n)
+	if len(inf) > 0 {
+		copy(b.bound, c.bound)
+		c.bound = b.bound[:n]
+		for _, i := range inf {
+			c.bound[i] = 0 // an infinity becomes the largest finite value exactly
+		}
+	}
+}
+
+func (b *buffers) loadWant(p *plan, lo, n int) []float64 {
+	if p.want.Value != nil {
+		return p.want.Value[lo : lo+n]
+	}
+	t := p.want.Stored
+	if t == nil {
+		t = p.want.Exact
+	}
+	size := t.DType.Size()
+	dtype.Decode(b.want[:n], t.DType, p.stored[lo*size:(lo+n)*size])
+	return b.want[:n]
+}
+
+// loadBound returns the bounds of a chunk at what is wanted there.
+func (b *buffers) loadBound(p *plan, want []float64, lo, n int) []float64 {
+	out := b.bound[:n]
+	switch {
+	case p.regime != Bound:
+		atol, rtol := p.tol.Abs, p.tol.Rel
+		for i, w := range want[:len(out)] {
+			out[i] = atol + float64(rtol*math.Abs(w))
+		}
+	case p.want.Bound == nil:
+		clear(out)
+	case !p.wantULP:
+		return p.want.Bound[lo : lo+n]
+	default:
+		copy(out, p.want.Bound[lo:lo+n])
+	}
+	if p.wantULP {
+		for i, w := range want[:len(out)] {
+			out[i] += p.opt.WantDType.HalfULP(w)
+		}
+	}
+	return out
+}
+
+// marks returns the marks of a chunk, or nil when none is set.
+func (p *plan) marks(lo, n int) []bool {
+	if p.want.Undetermined == nil {
+		return nil
+	}
+	marks := p.want.Undetermined[lo : lo+n]
+	for _, m := range marks {
+		if m {
+			return marks
+		}
+	}
+	return nil
+}
+
+// saturate clamps what is wanted to the range of the dtype. Clamping moves no two numbers apart, so that the bound of
+// the unclamped value still holds.
+func (b *buffers) saturate(p *plan, raw []float64) []float64 {
+	out, low, high := b.want[:len(raw)], p.minFinite(), p.maxFinite
+	for i, w := range raw {
+		out[i] = max(low, min(high, w))
+	}
+	return out
+}
+
+// minFinite is the least value of the output dtype.
+func (p *plan) minFinite() float64 {
+	switch {
+	case p.d.IsFloat():
+		return -p.maxFinite
+	case p.d.IsSigned():
+		return -math.Ldexp(1, 8*p.d.Size()-1)
+	}
+	return 0
+}
+
+// pass is the work on segments by one worker.
+type pass interface {
+	segment(lo, hi int) error
+}
+
+// run gives every segment to one of the passes that start makes, at most one per worker. Each worker takes segments in
+// rising order. The error is that of the lowest segment that has one, whoever met it.
+func run(n, workers int, start func() pass) ([]pass, error) {
+	segments := (n + segmentElems - 1) / segmentElems
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = max(1, min(workers, segments))
+	passes := make([]pass, workers)
+	errs := make([]error, workers)
+	at := make([]int, workers)
+	var next atomic.Int64
+	work := func(k int) {
+		for {
+			s := int(next.Add(1)) - 1
+			if s >= segments {
+				return
+			}
+			if err := passes[k].segment(s*segmentElems, min(n, (s+1)*segmentElems)); err != nil {
+				errs[k], at[k] = err, s
+				return
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	for k := range passes {
+		passes[k] = start()
+		if k > 0 {
+			wg.Add(1)
+			go func() {
+				defer wg.Done()
+				work(k)
+			}()
+		}
+	}
+	work(0)
+	wg.Wait()
+	first := -1
+	for k, err := range errs {
+		if err != nil && (first < 0 || at[k] < at[first]) {
+			first = k
+		}
+	}
+	if first >= 0 {
+		return nil, errs[first]
+	}
+	return passes, nil
+}

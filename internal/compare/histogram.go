@@ -1,0 +1,108 @@
+// This file implements percentiles without sorting: counts of errors by exponent and leading significand bits.
+
+package compare
+
+import "math"
+
+const (
+	subBits = 8 // buckets per power of two: 256, each at most 1/256 wide relative to its lower edge
+	subMask = 1<<subBits - 1
+)
+
+// histogram counts float64s that are not negative by their exponent and the first subBits bits of the significand. The
+// bits of such floats order like the floats, so that a bucket is a range of them. A page of 256 buckets is made when
+// its exponent first occurs: errors spread over few powers of two, the whole range would be 2 MiB.
+//
+// Counting is the same in any order and for any division of the work, hence so are the percentiles.
+type histogram struct {
+	page   [2048]uint16 // by exponent; 0: none yet
+	counts []uint32     // pages of buckets, the first one unused; an element count fits, since MaxElems is 2^31
+	total  int
+}
+
+func (h *histogram) add(x float64) {
+	bits := math.Float64bits(x)
+	e := bits >> 52 & 2047
+	p := h.page[e]
+	if p == 0 {
+		p = h.grow(e)
+	}
+	h.counts[uint(p)<<subBits|uint(bits>>(52-subBits))&subMask]++
+	h.total++
+}
+
+func (h *histogram) grow(e uint64) uint16 {
+	if len(h.counts) == 0 {
+		h.counts = make([]uint32, 1<<subBits, 8<<subBits)
+	}
+	p := uint16(len(h.counts) >> subBits)
+	h.counts = append(h.counts, make([]uint32, 1<<subBits)...)
+	h.page[e] = p
+	return p
+}
+
+// merge adds the counts of o.
+func (h *histogram) merge(o *histogram) {
+	for e, p := range o.page {
+		if p == 0 {
+			continue
+		}
+		q := h.page[e]
+		if q == 0 {
+			q = h.grow(uint64(e))
+		}
+		for s, n := range o.counts[int(p)<<subBits : (int(p)+1)<<subBits] {
+			h.counts[int(q)<<subBits+s] += n
+		}
+	}
+	h.total += o.total
+}
+
+// quantile returns the lower edge of the bucket that holds sorted[round(q*(n-1))], or 0 for no elements.
+func (h *histogram) quantile(q float64) float64 {
+	if h.total == 0 {
+		return 0
+	}
+	rank := rankIndex(q, h.total)
+	for e, p := range h.page {
+		if p == 0 {
+			continue
+		}
+		for s, n := range h.counts[int(p)<<subBits : (int(p)+1)<<subBits] {
+			rank -= int(n)
+			if rank < 0 {
+				return math.Float64frombits(uint64(e)<<52 | uint64(s)<<(52-subBits))
+			}
+		}
+	}
+	panic("compare: internal error: rank beyond the histogram")
+}
+
+// sum is a compensated sum of numbers that are not negative (Neumaier, ZAMM 54, 1974).
+type sum struct{ s, c float64 }
+
+func (a *sum) add(x float64) {
+	t := a.s + x
+	if a.s >= x {
+		a.c += (a.s - t) + x
+	} else {
+		a.c += (x - t) + a.s
+	}
+	a.s = t
+}
+
+// value returns the sum, saturated: beyond float64 the compensation means nothing.
+func (a *sum) value() float64 {
+	if a.s > math.MaxFloat64 {
+		return math.MaxFloat64
+	}
+	return maxFloat(a.s + a.c)
+}
+
+// mean returns the sum divided by n, or 0 for no elements.
+func (a *sum) mean(n int) float64 {
+	if n == 0 {
+		return 0
+	}
+	return a.value() / float64(n)
+}
