@@ -30,7 +30,8 @@ func TestCaseText(t *testing.T) {
 			`matmul dtype=float16 dims=M:1,K:2,N:0 in=a:float16[1,2]:contiguous:adversarial/finite ` +
 				`in=b:float16[2,0]:contiguous:uniform seed=18446744073709551615 gen=1`},
 		{Case{Op: "no op", DType: dtype.Bool, Dims: []DimValue{{`head "dim"`, 3}},
-			Attrs: []AttrValue{{"f", 1.0}, {"g", math.Copysign(0, -1)}, {"h", math.Inf(-1)}, {"i", math.Inf(1)}, {"t", true}, {"s", "tanh"},
+			Attrs: []AttrValue{{"f", 1.0}, {"g", math.Copysign(0, -1)}, {"h", math.Inf(-1)}, {"i", math.Inf(1)}, {"t", true},
+				{"s", "tanh"},
 				{"u", "true"}, {"v", "two words"}, {"w", ""}, {"x", "1"}, {"y", "Inf"}, {"z", "é\xff"}, {"big", 1e300}, {"n",
 					int64(math.MinInt64)}},
 			Inputs: []CaseInput{{"größe", dtype.Int64, tensor.Shape{}, tensor.Contiguous, "index"}}, Gen: 2},

@@ -170,6 +170,7 @@ func (r *jsonReader) attr(s *Schema, n *jsonNode, path string) error {
 			a.Values = append(a.Values, v)
 			return err
 		})},
+		{"fixed", r.boolean(&a.Fixed)},
 		{"doc", r.str(&a.Doc)},
 	})
 	a.normalise()
@@ -289,6 +290,7 @@ type (
 		Kind    string `json:"kind"`
 		Default any    `json:"default,omitempty"`
 		Values  []any  `json:"values,omitempty"`
+		Fixed   bool   `json:"fixed,omitempty"`
 		Doc     string `json:"doc,omitempty"`
 	}
 )
@@ -318,7 +320,7 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 		j.Output, j.Outputs = &j.Outputs[0], nil
 	}
 	for _, a := range s.Attrs {
-		x := attrJSON{Name: a.Name, Kind: a.EffectiveKind().String(), Doc: a.Doc}
+		x := attrJSON{Name: a.Name, Kind: a.EffectiveKind().String(), Fixed: a.Fixed, Doc: a.Doc}
 		if a.Default != nil {
 			x.Default = jsonScalar(a.Default)
 		}

@@ -322,6 +322,20 @@ func shapeOf(exprs []*Expr, lookup Lookup) (tensor.Shape, error) {
 	return tensor.ParseShape(dims)
 }
 
+// Admits reports whether the relations that are about this one dimension alone ("D % 8 == 0") hold for size v, so
+// that generators need not draw sizes which can never do.
+func (p *Program) Admits(dim string, v int) bool {
+	lookup := func(name string) (int64, bool) { return int64(v), name == dim }
+	for _, r := range p.relations {
+		if names := r.Names(); len(names) == 1 && names[0] == dim {
+			if ok, err := r.Holds(lookup); !ok || err != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Below returns the exclusive upper limit of an index input's values; ok is false if the input has none.
 func (p *Program) Below(input int, dims map[string]int, attrs Attrs) (limit int64, ok bool, err error) {
 	if p.below[input] == nil {

@@ -54,7 +54,7 @@ func everything() *Schema {
 			{Name: "k", Kind: Int, Default: int64(2), Doc: "how many"},
 			{Name: "eps", Kind: Float, Default: 1e-5, Values: []any{1e-5, 1.0, math.Inf(1)}},
 			{Name: "causal", Kind: Bool, Default: false},
-			{Name: "approximate", Kind: String, Default: "none", Values: []any{"none", "tanh"}},
+			{Name: "approximate", Kind: String, Default: "none", Values: []any{"none", "tanh"}, Fixed: true},
 		},
 		DTypes: []dtype.DType{dtype.Float32, dtype.BFloat16},
 		NaN:    "ignore",
@@ -311,6 +311,14 @@ func TestResolveAndBind(t *testing.T) {
 	p, err := s.Compile()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for v, want := range map[int]bool{4: true, 5: false} {
+		if got := p.Admits("V", v); got != want {
+			t.Errorf("Admits(V, %d) = %v, want %v", v, got, want)
+		}
+	}
+	if !p.Admits("KH", 999) {
+		t.Error("Admits(KH, 999) = false, but the relation on KH is also about H")
 	}
 	if limit, ok, err := p.Below(2, bound, attrs); limit != 4 || !ok || err != nil {
 		t.Errorf("Below(index) = %d, %v, %v, want 4", limit, ok, err)
