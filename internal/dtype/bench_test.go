@@ -68,3 +68,40 @@ func BenchmarkEncode(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkFloat32(b *testing.B) {
+	wide := benchValues()
+	xs := make([]float32, len(wide))
+	for i, x := range wide {
+		xs[i] = float32(x)
+	}
+	for _, d := range dtype.Floats() {
+		code := make([]byte, len(xs)*d.Size())
+		back := make([]float32, len(xs))
+		b.Run("encode/"+d.String(), func(b *testing.B) {
+			for b.Loop() {
+				dtype.EncodeFloat32(code, d, xs)
+			}
+			reportRate(b, len(xs))
+		})
+		b.Run("decode/"+d.String(), func(b *testing.B) {
+			for b.Loop() {
+				dtype.DecodeFloat32(back, d, code)
+			}
+			reportRate(b, len(xs))
+		})
+	}
+}
+
+func BenchmarkEncodeSaturating(b *testing.B) {
+	xs := benchValues()
+	for _, d := range dtype.Floats() {
+		dst := make([]byte, len(xs)*d.Size())
+		b.Run(d.String(), func(b *testing.B) {
+			for b.Loop() {
+				dtype.EncodeSaturating(dst, d, xs)
+			}
+			reportRate(b, len(xs))
+		})
+	}
+}

@@ -13,13 +13,13 @@ type floatFormat struct {
 	maxBits   uint64  // magnitude of the largest finite value
 	nanBits   uint64  // magnitude of the quiet NaN with an empty payload
 	maxFinite float64 // value of maxBits
-	overflow  float64 // halfway from maxFinite to the value that would follow it
+	overflow  float64 // halfway from maxFinite to the value that would follow it; 0: no float64 is that large
 }
 
 // formats is indexed by DType. float8_e4m3fn spends the top exponent on numbers: only the all-ones code is a NaN
 // (OCP 8-bit Floating Point Specification 1.0, table 1).
 var formats = [Float8E5M2 + 1]floatFormat{
-	Float64: {52, -1022, 1 << 63, 0x7ff << 52, 0x7ff<<52 - 1, 0xfff << 51, math.MaxFloat64, math.Inf(1)},
+	Float64: {52, -1022, 1 << 63, 0x7ff << 52, 0x7ff<<52 - 1, 0xfff << 51, math.MaxFloat64, 0},
 	Float32: {23, -126, 1 << 31, 0x7f800000, 0x7f7fffff, 0x7fc00000,
 		math.MaxFloat32, 0x1.ffffffp127},
 	Float16:      {10, -14, 1 << 15, 0x7c00, 0x7bff, 0x7e00, 65504, 65520},
@@ -62,7 +62,9 @@ func (d DType) valueBits() int {
 func (d DType) OverflowThreshold() float64 {
 	switch d.kind() {
 	case kindFloat:
-		return formats[d].overflow
+		if d != Float64 {
+			return formats[d].overflow
+		}
 	case kindInt, kindUint:
 		if d.valueBits() > 52 {
 			return math.Ldexp(1, d.valueBits())

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -70,19 +71,61 @@ func TestAbsentOrEmptySetFails(t *testing.T) {
 	}
 }
 
-func TestEach(t *testing.T) {
-	// A whole directory of the real vectors, so that Root and VectorPath are part of the test.
-	n := 0
+func TestEachOf(t *testing.T) {
 	type set struct {
 		Format     string `json:"format"`
 		Streams    []any  `json:"streams"`
 		Derive     []any  `json:"derive"`
 		Splitmix64 []any  `json:"splitmix64"`
 	}
+	n := 0
 	EachOf(t, "streams", Read[set](t, "rng/rng-v1.json").Streams, func(*testing.T, any) { n++ })
 	if n != 11 {
 		t.Errorf("EachOf(streams of rng-v1) ran %d subtests, want 11", n)
 	}
+}
+
+// TestEach reads a file and a directory below a root of its own, from a directory below that root.
+func TestEach(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":                         "module m",
+		"internal/p/p.go":                "package p",
+		"testdata/vectors/p/first.json":  `[{"in": "1"}, {"in": "2"}]`,
+		"testdata/vectors/p/second.json": `[{"in": "3"}]`,
+		"testdata/vectors/p/notes.txt":   "not read",
+	} {
+		file := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(filepath.Join(root, "internal", "p"))
+	for set, want := range map[string]string{
+		"p":            "TestEach/first/0=1 TestEach/first/1=2 TestEach/second/0=3 ",
+		"p/first.json": "TestEach/first/0=1 TestEach/first/1=2 ",
+	} {
+		got := ""
+		Each(t, set, func(t *testing.T, v vector) { got += fmt.Sprintf("%s=%d ", t.Name(), v.In) })
+		if got = strings.ReplaceAll(got, "#01", ""); got != want { // the second use of a name
+			t.Errorf("Each(%q) ran %q, want %q", set, got, want)
+		}
+	}
+}
+
+func TestBitsF64(t *testing.T) {
+	if got := (Bits{U: 0xbff8 << 48, Width: 64}).F64(); got != -1.5 {
+		t.Errorf("F64() = %v, want -1.5", got)
+	}
+	defer func() {
+		if got, want := fmt.Sprint(recover()), "testkit: 0x3c00 is not a float64 or float32"; got != want {
+			t.Errorf("panic %q, want %q", got, want)
+		}
+	}()
+	Bits{U: 0x3c00, Width: 16}.F64()
 }
 
 func TestFindRoot(t *testing.T) {
