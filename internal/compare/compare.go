@@ -151,7 +151,7 @@ func (p *plan) wholeElement(at int) Element {
 	e.Wrong, _ = p.wrong(e.Kind)
 	if e.Kind == Accepted || e.Kind == BeyondBound {
 		e.Abs, e.Rel, e.Ratio = errorsOf(x.diff, x.want, x.bound)
-		e.ULP = x.steps
+		e.ULP = x.ulp
 	}
 	return e
 }

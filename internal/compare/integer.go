@@ -40,16 +40,13 @@ func signed(v int64) whole {
 	return whole{false, uint64(v)}
 }
 
-// minus returns |w - o|, saturated at the largest uint64.
-func (w whole) minus(o whole) uint64 {
+// minus returns |w - o|; huge says that it is 2^64 more than the number returned.
+func (w whole) minus(o whole) (d uint64, huge bool) {
 	if w.neg == o.neg {
-		return max(w.mag, o.mag) - min(w.mag, o.mag)
+		return max(w.mag, o.mag) - min(w.mag, o.mag), false
 	}
 	d, carry := bits.Add64(w.mag, o.mag, 0)
-	if carry != 0 {
-		return math.MaxUint64
-	}
-	return d
+	return d, carry != 0
 }
 
 func (w whole) float() float64 {
@@ -83,8 +80,10 @@ type integerAt struct {
 	exact  whole   // the wanted integer, where wanted is one
 	isInt  bool
 	bound  float64
-	diff   float64 // |got - want|
-	steps  uint64  // |got - want| in integers, saturated; of the rounded want where it is not an integer
+	steps  uint64  // |got - want|, where want is an integer
+	huge   bool    // and 2^64 more
+	diff   float64 // |got - want|, nearest
+	ulp    uint64  // steps to want rounded to the dtype, saturating
 	marked bool
 }
 
@@ -118,29 +117,61 @@ func (p *plan) integerElement(i int) integerAt {
 	if inf && p.want.Saturating {
 		e.bound = 0 // an infinity becomes the largest value exactly
 	}
+	e.measure(p)
+	return e
+}
+
+// measure fills in the distances.
+func (e *integerAt) measure(p *plan) {
+	nearest := e.exact
 	if e.isInt {
-		e.steps = e.got.minus(e.exact)
+		e.steps, e.huge = e.got.minus(e.exact)
 		e.diff = float64(e.steps)
+		if e.huge {
+			e.diff = 2 * float64(1<<63|e.steps>>1|e.steps&1) // the lowest bit only breaks ties: one rounding, not two
+		}
 	} else {
 		e.diff = math.Abs(e.got.float() - e.want)
-		e.steps = e.got.minus(wholeOf(p.d, p.d.Bits(e.want)))
+		nearest = wholeOf(p.d, p.d.Bits(e.want))
 	}
-	return e
+	if p.d == dtype.Bool && nearest.mag != 0 {
+		nearest = whole{mag: 1} // as dtype rounds to bool
+	}
+	low, high := p.wholeRange()
+	e.ulp, _ = e.got.minus(nearest.clamp(low, high))
+}
+
+// wholeRange returns the least and the largest value of the output dtype.
+func (p *plan) wholeRange() (low, high whole) {
+	if p.d.IsSigned() {
+		low = wholeOf(p.d, p.d.Bits(math.Inf(-1)))
+	}
+	return low, wholeOf(p.d, p.d.Bits(math.Inf(1)))
+}
+
+// clamp returns the nearest integer to w between low and high, where low is not positive and high is positive.
+func (w whole) clamp(low, high whole) whole {
+	switch {
+	case w.neg && w.mag > low.mag:
+		return low
+	case !w.neg && w.mag > high.mag:
+		return high
+	}
+	return w
 }
 
 // saturate clamps what is wanted to the range of the dtype.
 func (e *integerAt) saturate(p *plan) {
-	top, low := wholeOf(p.d, p.d.Bits(math.Inf(1))), whole{}
-	if p.d.IsSigned() {
-		low = wholeOf(p.d, p.d.Bits(math.Inf(-1)))
-	}
+	low, high := p.wholeRange()
 	switch {
-	case e.want >= top.float() && !(e.isInt && !e.exact.neg && e.exact.mag <= top.mag):
-		e.exact, e.isInt = top, true
-	case e.want <= low.float() && !(e.isInt && e.exact.neg == low.neg && e.exact.mag <= low.mag):
+	case e.isInt:
+		e.exact = e.exact.clamp(low, high)
+	case e.want > high.float():
+		e.exact, e.isInt = high, true
+	case e.want < low.float():
 		e.exact, e.isInt = low, true
 	default:
-		return
+		return // between two values, or NaN
 	}
 	e.want = e.exact.float()
 }
@@ -165,9 +196,11 @@ func (e *integerAt) judge() (k Kind, ok bool) {
 		return MissingInf, true
 	case !(e.bound >= 0):
 		return KindUnset, false
-	case e.isInt && e.bound < 1<<64 && e.steps <= uint64(e.bound):
-		return Accepted, true
-	case (!e.isInt || e.bound >= 1<<64) && e.diff <= e.bound:
+	case e.isInt && e.bound < 1<<64:
+		if !e.huge && e.steps <= uint64(e.bound) {
+			return Accepted, true
+		}
+	case e.diff <= e.bound:
 		return Accepted, true
 	}
 	return BeyondBound, true
@@ -199,9 +232,9 @@ func (f *fullPass) integerChunk(lo, n int, s *sums) error {
 			r = maxFloat(d / a)
 		}
 		sumRel += r
-		sumULP += float64(e.steps)
+		sumULP += float64(e.ulp)
 		if d != 0 {
-			f.rank(d, r, e.steps, e.bound, i, wrong)
+			f.rank(d, r, e.ulp, e.bound, i, wrong)
 		}
 	}
 	s.abs.add(sumAbs)

@@ -99,7 +99,7 @@ type quickPass struct {
 func newQuickPass(p *plan) *quickPass {
 	n := min(p.n, chunkElems)
 	q := &quickPass{p: p, buf: newBuffers(n)}
-	if p.d != dtype.Float32 {
+	if p.d != dtype.Float32 || p.want.Undetermined != nil {
 		q.ulp, q.scratch = make([]uint64, n), make([]byte, 8*n)
 	}
 	for i := range q.fast.atol {
