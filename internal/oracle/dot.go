@@ -97,7 +97,7 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 			}
 			p.e[i] = e + float64(onS*S) + float64(onT*((S+abs(v))/2))
 			if S+e >= m.limit {
-				p.e[i] = math.Min(p.e[i], math.MaxFloat64/4)
+				p.e[i] = math.Min(p.e[i], noBound)
 			}
 		}
 	})

@@ -57,6 +57,17 @@ func (a num) certainNaN() bool { return a.v != a.v && a.w == 0 }
 // clean reports whether a is finite and nothing but finite.
 func (a num) clean() bool { return a.w == 0 && a.v-a.v == 0 }
 
+// noBound is the error of a value about which nothing is known but its class.
+const noBound = math.MaxFloat64 / 4
+
+// unbounded returns a with any finite value open.
+func (a num) unbounded() num {
+	if a.v-a.v == 0 {
+		a.e = noBound
+	}
+	return a
+}
+
 // An arith is the arithmetic an implementation is permitted: the accumulation type and the `math` contract.
 // Errors are relative unless the name says absolute; each includes the fp64 rounding of the oracle's own value
 // (ownRoundoff), which is why float64 results need no case of their own.
@@ -139,6 +150,9 @@ func (m *arith) rounded(v, e, rel float64) num {
 	if a == 0 {
 		return num{v: v} // every implementation holds zero: there is nothing to round
 	}
+	if !(a < noBound) {
+		return num{v: v, e: noBound, w: clsPosInf | clsNegInf}
+	}
 	e += float64(rel*a) + m.tiny
 	n := num{v: v, e: e}
 	if float64(a*(1+rel)) >= m.limit {
@@ -211,6 +225,9 @@ func (m *arith) div(a, b num) num {
 		return n
 	}
 	n := m.sampled(func(x, y float64) float64 { return x / y }, a, b, m.quot, false)
+	if b.e > 0 && math.Abs(b.v) <= b.e {
+		n = n.unbounded() // the divisor may be as small as it likes
+	}
 	if math.Abs(b.v)+b.e > m.hugeDiv && b.v-b.v == 0 && a.v-a.v != 0 {
 		n.w |= clsNaN &^ classOf(n.v) // Inf times a reciprocal flushed to zero
 	}
@@ -233,7 +250,11 @@ func (m *arith) rsqrt(a num) num {
 		r := 1 / math.Sqrt(a.v)
 		return m.rounded(r, 1/math.Sqrt(a.v-a.e)-r, m.invRoot)
 	}
-	return m.sampled1(func(x float64) float64 { return 1 / math.Sqrt(x) }, a, m.invRoot)
+	n := m.sampled1(func(x float64) float64 { return 1 / math.Sqrt(x) }, a, m.invRoot)
+	if a.e > 0 && math.Abs(a.v) <= a.e {
+		n = n.unbounded()
+	}
+	return n
 }
 
 func (m *arith) exp(a num) num {
@@ -269,6 +290,9 @@ func (m *arith) log(a num) num {
 		return m.rounded(v, e, m.logRel)
 	}
 	n := m.sampled1(libm.Log, a, m.logRel)
+	if a.e > 0 && math.Abs(a.v) <= a.e {
+		n = n.unbounded()
+	}
 	if n.v-n.v == 0 {
 		n.e += m.logAbs
 	}

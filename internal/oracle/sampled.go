@@ -4,9 +4,9 @@ package oracle
 
 import "math"
 
-// maxRepresentatives is the most values representatives returns: v, both ends, two zeros, three unknown finite
+// maxRepresentatives is the most values representatives returns: v, both ends, two zeros, five unknown finite
 // values, two infinities, NaN.
-const maxRepresentatives = 11
+const maxRepresentatives = 13
 
 // representatives appends values that stand for everything a may be: the exact value, the ends of its interval,
 // the zeros inside it, and one value for each further class. Every function this is used for is monotone in each
@@ -23,7 +23,7 @@ func representatives(buf []float64, a num) []float64 {
 		}
 	}
 	if a.w&clsFinite != 0 {
-		buf = append(buf, -1, 0, 1)
+		buf = append(buf, -noBound, -1, 0, 1, noBound)
 	}
 	if a.w&clsPosInf != 0 {
 		buf = append(buf, math.Inf(1))
@@ -64,7 +64,7 @@ func (s *spread) result(m *arith, rel float64) num {
 	n := num{v: s.v}
 	if s.v-s.v == 0 {
 		if s.e-s.e != 0 {
-			s.e = math.MaxFloat64 / 4 // an interval wider than fp64: no statement about the value
+			s.e = noBound // an interval wider than fp64: no statement about the value
 		}
 		n = m.rounded(s.v, s.e, rel)
 	}
