@@ -40,6 +40,10 @@ func (d DType) BitsFloat32(x float32) uint64 {
 func DecodeFloat32(dst []float32, d DType, src []byte) {
 	checkLen("DecodeFloat32", d, len(dst), len(src))
 	switch d {
+	case Float64:
+		for i := range dst {
+			dst[i] = math.Float32frombits(narrow32(math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))))
+		}
 	case Float32:
 		for i := range dst {
 			dst[i] = math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:]))
