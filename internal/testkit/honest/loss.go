@@ -1,0 +1,53 @@
+// This file implements cross entropy.
+
+package honest
+
+func crossEntropy(e *eval) {
+	a, ok := e.in("logits", 2)
+	if !ok {
+		return
+	}
+	rows, c := a.Shape[0], a.Shape[1]
+	target := e.vector("target", rows)
+	out := e.out("output", rows)
+	if e.err != nil {
+		return
+	}
+	ignore := float64(e.int("ignore_index", -100))
+	smooth := e.float("label_smoothing", 0)
+	e.shifted = c > 1
+	for r := range out {
+		if target[r] == ignore {
+			out[r] = 0
+			continue
+		}
+		t := int(target[r])
+		if t < 0 || t >= c {
+			e.fail("target %d of row %d is not in [0,%d)", t, r, c)
+			return
+		}
+		if e.fault == OffByOne {
+			t = (t + 1) % c
+		}
+		out[r] = e.nll(a.X[r*c:(r+1)*c], t, smooth)
+	}
+}
+
+// nll is (1-smooth)·(lse-x_t)+smooth·(lse-mean(x)), with lse-x_t as (m+log Σ)-x_t or log Σ-(x_t-m) (AltMain).
+func (e *eval) nll(x []float64, t int, smooth float64) float64 {
+	top, sum := e.expSum(x)
+	l := e.Log(sum)
+	minus := func(v float64) float64 {
+		if e.alt(AltMain) {
+			return e.Sub(l, e.Sub(v, top))
+		}
+		return e.Sub(e.Add(top, l), v)
+	}
+	loss := minus(x[t])
+	if smooth == 0 {
+		return loss
+	}
+	eps := e.Const(smooth * e.k)
+	mean := e.Div(e.Sum(x), float64(len(x)))
+	return e.MulAdd(e.Sub(1, eps), loss, e.Mul(eps, minus(mean)))
+}
