@@ -93,7 +93,9 @@ func ParseRole(name string) (Role, error) {
 
 // Domain restricts the values of an input. Nothing outside of it is generated.
 type Domain struct {
-	Min, Max float64 // both 0: every value; use infinities for half-open ranges
+	// Min and Max: both 0 means every value, NaN and infinities included; use infinities for half-open ranges. An
+	// input with bounds gets finite values only: NaN is not within any.
+	Min, Max float64
 	Finite   bool    // no NaN and no infinity
 	NonZero  bool
 	Below    string // role index: values are in [0, Below), a dimension expression

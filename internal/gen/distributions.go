@@ -1,0 +1,318 @@
+// This file implements the value distributions.
+
+package gen
+
+import "math"
+
+// unit turns 64 random bits into a multiple of 2^-53 in [0,1). Its low 11 bits are free for another choice.
+func unit(u uint64) float64 { return float64(u>>11) * 0x1p-53 }
+
+// balanced maps [0,1) to [-1,1), exactly.
+func balanced(u float64) float64 { return u + u - 1 }
+
+// sign returns x or -x, by one random bit.
+func sign(bit uint64, x float64) float64 {
+	if bit&1 != 0 {
+		return -x
+	}
+	return x
+}
+
+func uniform(s *source) fillFunc {
+	half, mid := s.half, s.mid
+	if !s.d.IsFloat() {
+		half += 0.5 // rounding to integers then gives both ends the probability of the others
+	}
+	return func(dst []float64, _ int) {
+		s.r.FillFloat64(dst)
+		if s.usual {
+			for i, u := range dst {
+				dst[i] = balanced(u) * usualHalf
+			}
+			return
+		}
+		for i, u := range dst {
+			dst[i] = float64(balanced(u)*half) + mid
+		}
+	}
+}
+
+func normal(s *source) fillFunc {
+	return func(dst []float64, _ int) {
+		s.r.FillNormal(dst)
+		if !s.usual {
+			for i, x := range dst {
+				dst[i] = float64(x*(s.half/3)) + s.mid
+			}
+		}
+	}
+}
+
+// boundary draws from a table of values, each an exact value of the dtype. Moderate values stand there several
+// times: operands that are all near the limits would leave nothing but overflow.
+func boundary(s *source) fillFunc {
+	table := s.boundaryTable()
+	return func(dst []float64, _ int) {
+		for i := range dst {
+			dst[i] = table[s.r.Uint64()%uint64(len(table))]
+		}
+	}
+}
+
+func (l *limits) boundaryTable() []float64 {
+	var table []float64
+	add := func(times int, x float64) {
+		if math.IsInf(x, 0) || x != x || l.d.Float64(l.d.Bits(x)) != x {
+			return
+		}
+		for range times {
+			table = append(table, x)
+			if l.d.IsSigned() {
+				table = append(table, -x)
+			}
+		}
+	}
+	around := func(times int, x float64) {
+		add(times, x)
+		if x > 0 && x <= l.hi {
+			add(times, -nextUp(l.d, -x))
+			add(times, nextUp(l.d, x))
+		}
+	}
+	for range 8 {
+		add(1, 0)
+		around(1, 1)
+	}
+	for k := -4; k <= 4; k++ {
+		around(2, math.Ldexp(1, k))
+	}
+	around(2, math.Ldexp(1, l.prec))   // where the spacing reaches 1
+	around(1, math.Ldexp(1, l.prec-1)) // and one half
+	around(2, l.d.MaxFinite())
+	around(2, l.tiny)
+	around(2, l.sub)
+	for _, x := range []float64{l.lo, l.hi} { // the ends of the domain
+		if l.lo != -l.d.MaxFinite() || l.hi != l.d.MaxFinite() {
+			table = append(table, x, x, x, x)
+		}
+	}
+	top := math.Ilogb(l.d.MaxFinite())
+	for k := max(math.Ilogb(l.sub), -top); k <= top; k += max(top/16, 1) {
+		add(1, math.Ldexp(1, k))
+	}
+	return table
+}
+
+// nonFinite is what adversarial and nan_injected inject.
+func nonFinite(k uint64) float64 {
+	switch k % 3 {
+	case 0:
+		return math.NaN()
+	case 1:
+		return math.Inf(1)
+	}
+	return math.Inf(-1)
+}
+
+// adversarial has five buckets of equal share over the tensor. The published one mixes them element by element, so
+// that every long row holds a NaN and every reduction gives NaN whatever the kernel does; here non-finite values have
+// 2/5 of every other row (by a draw) and none of the rest, and the four finite buckets share what is left.
+func adversarial(s *source) fillFunc {
+	top := min(1000, s.d.MaxFinite())
+	return func(dst []float64, _ int) {
+		spread := s.nonFinite && s.r.Bool(0.5)
+		for i := range dst {
+			u := s.r.Uint64()
+			k := u & 0x7ff
+			if spread {
+				if k < 0x7ff*2/5 {
+					dst[i] = nonFinite(u >> 11)
+					continue
+				}
+				k = u >> 11
+			}
+			dst[i] = s.finiteBucket(k, u>>13, top)
+		}
+	}
+}
+
+func (s *source) finiteBucket(k, u uint64, top float64) float64 {
+	switch k % 4 {
+	case 0:
+		return sign(u, 0)
+	case 1:
+		if u>>1&1 != 0 { // a subnormal, or the smallest normal and what is beside it
+			return sign(u, s.sub*float64(1+u>>2%8))
+		}
+		return sign(u, s.tiny*(0.5+float64(1.5*unit(u<<13))))
+	case 2:
+		return sign(u, s.d.MaxFinite()/10)
+	}
+	return balanced(unit(u<<13)) * top
+}
+
+// nanInjected replaces a tenth of every other row (by a draw), hence 5 % of all, for the reason given at adversarial.
+func nanInjected(s *source) fillFunc {
+	fill := uniform(s)
+	return func(dst []float64, row int) {
+		fill(dst, row)
+		if !s.r.Bool(0.5) {
+			return
+		}
+		for i := range dst {
+			if u := s.r.Uint64(); u%10 == 0 {
+				if dst[i] = 0; u>>32&3 != 0 && s.nonFinite {
+					dst[i] = nonFinite(u >> 40)
+				}
+			}
+		}
+	}
+}
+
+// offset draws a mean of ±2^k, with k up to where the dtype can still tell values a few units apart, and adds U[-1,1).
+func offset(s *source) fillFunc {
+	kMax := min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
+	return func(dst []float64, _ int) {
+		u := s.r.Uint64()
+		mean := sign(u, math.Ldexp(1+unit(u), 3+int(u>>1&0xff)%max(kMax-2, 1)))
+		spread := 1.0
+		if !s.usual && s.d.IsFloat() {
+			mean, spread = s.mid+sign(u, float64(0.9*s.half)), s.half/20
+		}
+		if !s.d.IsSigned() {
+			mean = math.Abs(mean)
+		}
+		for i := range dst {
+			dst[i] = float64(balanced(s.r.Float64())*spread) + mean
+		}
+	}
+}
+
+// epsRoots are the square roots of 1e-5, 1e-6, ..., 1e-12.
+var epsRoots = [8]float64{
+	3.1622776601683795e-3, 1e-3, 3.1622776601683795e-4, 1e-4, 3.1622776601683795e-5, 1e-5, 3.1622776601683795e-6, 1e-6,
+}
+
+// nearEps draws the root mean square of each row and values uniform in ±√3 times it. Formats that do not reach so
+// low get rows of their smallest subnormals.
+func nearEps(s *source) fillFunc {
+	const sqrt3 = 1.7320508075688772
+	return func(dst []float64, _ int) {
+		width := max(epsRoots[s.r.Uint64()%uint64(len(epsRoots))]*sqrt3, 2*s.sub)
+		for i := range dst {
+			dst[i] = balanced(s.r.Float64()) * width
+		}
+	}
+}
+
+// risingMax makes rows that rise by span along the last axis, in steps of varying size, on top of a rise by grow
+// along the axis before it: where that axis is the one a kernel loops over (the keys of attention), its scores rise
+// with it, too.
+func risingMax(s *source) fillFunc {
+	u := s.r.Uint64()
+	span := []float64{0.1, 0.4, 1}[u%3]
+	grow := []float64{0, 0.2, 0.8}[u>>8%3]
+	step := span / float64(max(s.n, 1))
+	return func(dst []float64, row int) {
+		start := -0.9 + float64(grow*float64(row%s.inner)/float64(max(s.inner-1, 1)))
+		for j := range dst {
+			t := start + float64((float64(j)+s.r.Float64())*step)
+			dst[j] = float64(t*s.half) + s.mid
+		}
+	}
+}
+
+// cancelling puts v at place j and -v at the mirrored place; one or two places in the middle hold U[-1,1), which is
+// the sum of the row. Half of the rows have all large terms of the first half positive, so that partial sums grow.
+func cancelling(s *source) fillFunc {
+	return func(dst []float64, _ int) {
+		u := s.r.Uint64()
+		large := min(math.Ldexp(1, 6+int(u>>1&0xff)%8), s.d.MaxFinite()/4)
+		small, mid := 1.0, 0.0
+		if !s.usual {
+			large, small, mid = s.half, s.half/64, s.mid
+		}
+		n := len(dst)
+		pairs := max(n-1, 0) / 2
+		for j := range pairs {
+			w := s.r.Uint64()
+			v := float64((0.5 + unit(w)/2) * large)
+			if u&1 != 0 {
+				v = sign(w, v)
+			}
+			v = s.d.Float64(s.d.Bits(min(v, s.d.MaxFinite()))) // rounded before it is mirrored, so that it cancels exactly
+			dst[j], dst[n-1-j] = mid+v, mid-v
+		}
+		for j := pairs; j < n-pairs; j++ {
+			dst[j] = float64(balanced(s.r.Float64())*small) + mid
+		}
+	}
+}
+
+// tieLevels are exact in every float format and, but for the halves, in every integer format.
+var tieLevels = [8]float64{-2, -1, -0.5, 0, 0.5, 1, 2, 3}
+
+// ties takes two to four levels per row, one in eight rows a single one.
+func ties(s *source) fillFunc {
+	return func(dst []float64, _ int) {
+		u := s.r.Uint64()
+		count := 2 + u>>3%3
+		if u&7 == 0 {
+			count = 1
+		}
+		var levels [4]float64
+		for k := range levels {
+			levels[k] = s.tieLevel(u >> (8 + 8*k))
+		}
+		for i := range dst {
+			dst[i] = levels[s.r.Uint64()%count]
+		}
+	}
+}
+
+func (s *source) tieLevel(u uint64) float64 {
+	x := tieLevels[u%uint64(len(tieLevels))]
+	if !s.usual && s.d.IsFloat() {
+		return s.d.Float64(s.d.Bits(float64(x/4*s.half) + s.mid))
+	}
+	return x
+}
+
+// oneHot sets one place per row, the first or last in half of the rows, to 1 or, in a quarter of the rows, U[-10,10).
+func oneHot(s *source) fillFunc {
+	return func(dst []float64, _ int) {
+		clear(dst)
+		if len(dst) == 0 {
+			return
+		}
+		u := s.r.Uint64()
+		at := int(u >> 8 % uint64(len(dst)))
+		switch u & 3 {
+		case 0:
+			at = 0
+		case 1:
+			at = len(dst) - 1
+		}
+		v := 1.0
+		if u>>2&3 == 0 {
+			v = float64(balanced(s.r.Float64())*s.half) + s.mid
+		}
+		dst[at] = v
+	}
+}
+
+// sparse sets one element in sixteen to a normal value and one zero in sixteen to -0.
+func sparse(s *source) fillFunc {
+	return func(dst []float64, _ int) {
+		for i := range dst {
+			switch u := s.r.Uint64(); {
+			case u&15 == 0:
+				dst[i] = s.r.Normal() * (s.half / usualHalf)
+			case u>>4&15 == 0:
+				dst[i] = math.Copysign(0, -1)
+			default:
+				dst[i] = 0
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// This file implements the inputs of a case.
+
+package gen
+
+import (
+	"slices"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/rng"
+	"gpuemu/internal/tensor"
+)
+
+// chunkElems is how many values are made at a time: 32 KiB of float64, which stay in the first-level cache.
+const chunkElems = 4096
+
+// Inputs makes the inputs of a case, each in its layout. They depend on the case's text and the schema alone.
+func Inputs(s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) {
+	prog, dims, err := checkCase(s, c)
+	if err != nil {
+		return nil, err
+	}
+	root := rng.New(c.Seed)
+	out := make(map[string]*tensor.Tensor, len(c.Inputs))
+	for i := range c.Inputs {
+		ci, in := &c.Inputs[i], &s.Inputs[i]
+		if err := checkIndex(prog, i, in, ci.Shape, dims, c.AttrMap()); err != nil {
+			return nil, err
+		}
+		below, _, err := prog.Below(i, dims, c.AttrMap())
+		if err != nil {
+			return nil, err
+		}
+		t, err := makeInput(root, in, ci, below)
+		if err != nil {
+			return nil, err
+		}
+		out[in.Name] = t
+	}
+	return out, nil
+}
+
+// checkCase refuses a case that the schema would never have given, whoever wrote its text.
+func checkCase(s *opspec.Schema, c opspec.Case) (*opspec.Program, map[string]int, error) {
+	fail := func(format string, args ...any) (*opspec.Program, map[string]int, error) {
+		return nil, nil, diag.Errorf(CaseMismatch, "use the schema the case was made from", format, args...)
+	}
+	if c.Op != s.Name {
+		return fail("case of operator %q used with the schema of %q", c.Op, s.Name)
+	}
+	if c.Gen != opspec.GenVersion {
+		return nil, nil, diag.Errorf(CaseVersion, "use the gpuemu version that printed the case",
+			"case of generator version %d, this is version %d", c.Gen, opspec.GenVersion)
+	}
+	if !slices.Contains(s.AllowedDTypes(), c.DType) {
+		return fail("operator %q does not take dtype %s", s.Name, c.DType)
+	}
+	if len(c.Attrs) != len(s.Attrs) || len(c.Inputs) != len(s.Inputs) {
+		return fail("case has %d attributes and %d inputs, the schema %d and %d",
+			len(c.Attrs), len(c.Inputs), len(s.Attrs), len(s.Inputs))
+	}
+	for i := range s.Attrs {
+		if want := &s.Attrs[i]; c.Attrs[i].Name != want.Name || !kindMatches(want.EffectiveKind(), c.Attrs[i].Value) {
+			return fail("attribute %d is %q = %v, want %q of type %s",
+				i, c.Attrs[i].Name, c.Attrs[i].Value, want.Name, want.EffectiveKind())
+		}
+	}
+	prog, err := s.Compile()
+	if err != nil {
+		return nil, nil, err
+	}
+	attrs := c.AttrMap()
+	shapes, _, err := prog.Resolve(c.DimMap(), attrs)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range s.Inputs {
+		in, got := &s.Inputs[i], &c.Inputs[i]
+		elem, err := in.ElemType(c.DType)
+		if err != nil {
+			return nil, nil, err
+		}
+		if got.Name != in.Name || got.DType != elem || !got.Shape.Equal(shapes[in.Name]) {
+			return fail("input %d is %s:%s%s, want %s:%s%s",
+				i, got.Name, got.DType, got.Shape, in.Name, elem, shapes[in.Name])
+		}
+		if effectiveLayout(got.Layout, got.Shape, in) != got.Layout {
+			return fail("input %q: layout %s does not exist for shape %s", in.Name, got.Layout, got.Shape)
+		}
+		if err := checkValues(in, got); err != nil {
+			return nil, nil, err
+		}
+	}
+	dims, err := prog.Derive(c.DimMap(), attrs)
+	return prog, dims, err
+}
+
+func kindMatches(k opspec.AttrKind, v any) bool {
+	switch v.(type) {
+	case int64:
+		return k == opspec.Int
+	case float64:
+		return k == opspec.Float
+	case bool:
+		return k == opspec.Bool
+	case string:
+		return k == opspec.String
+	}
+	return false
+}
+
+// makeInput allocates one input in its layout and fills it in logical row-major order, so that the values do not
+// depend on the layout (but for Broadcast, whose slices along the axis all equal the first).
+func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int64) (*tensor.Tensor, error) {
+	params := layoutParams(root.Derive("v1/layoutparams/"+in.Name), ci.Layout, ci.Shape, in)
+	t, err := tensor.Allocate(ci.DType, ci.Shape, ci.Layout, params)
+	if err != nil {
+		return nil, err
+	}
+	n := ci.Shape.Elems()
+	if n == 0 {
+		return t, nil
+	}
+	logical := t.Data
+	if ci.Layout != tensor.Contiguous {
+		logical = make([]byte, n*ci.DType.Size())
+	}
+	r := root.Derive("v1/values/" + in.Name)
+	if in.Role == opspec.RoleIndex {
+		if top := ci.DType.MaxFinite(); float64(below-1) > top {
+			return nil, diag.Errorf(EmptyDomain, "", "input %q: index %d does not fit %s", in.Name, below-1, ci.DType)
+		}
+		fillRows(logical, ci, indexFill(r, below, in.Domain.Distinct), nil)
+	} else if err := fillValues(logical, r, in, ci); err != nil {
+		return nil, err
+	}
+	if ci.Layout != tensor.Contiguous {
+		t.SetBytes(logical)
+	}
+	return t, nil
+}
+
+func fillValues(dst []byte, r *rng.RNG, in *opspec.Input, ci *opspec.CaseInput) error {
+	d, finite := findDistribution(ci.Values)
+	lim, err := newLimits(ci.DType, in.Domain, finite)
+	if err != nil {
+		e, _ := err.(*diag.Error)
+		e.Msg = "input " + in.Name + ": " + e.Msg
+		return e
+	}
+	s := &source{limits: lim, r: r, n: 1, inner: 1}
+	if rank := len(ci.Shape); rank > 0 {
+		s.n = ci.Shape[rank-1]
+		if rank > 1 {
+			s.inner = ci.Shape[rank-2]
+		}
+	}
+	fill := d.start(s)
+	if d.rowwise {
+		fillRows(dst, ci, fill, &s.limits)
+		return nil
+	}
+	buf := make([]float64, min(chunkElems, ci.Shape.Elems()))
+	size := ci.DType.Size()
+	for row := 0; len(dst) > 0; row++ {
+		vals := buf[:min(len(buf), len(dst)/size)]
+		fill(vals, row)
+		s.fit(vals)
+		dtype.Encode(dst[:len(vals)*size], ci.DType, vals)
+		dst = dst[len(vals)*size:]
+	}
+	return nil
+}
+
+// fillRows makes whole rows, several at a time where they are short.
+func fillRows(dst []byte, ci *opspec.CaseInput, fill fillFunc, lim *limits) {
+	n := 1
+	if rank := len(ci.Shape); rank > 0 {
+		n = ci.Shape[rank-1]
+	}
+	rows := ci.Shape.Elems() / n
+	group := min(max(chunkElems/n, 1), rows)
+	buf := make([]float64, group*n)
+	size := ci.DType.Size()
+	for row := 0; row < rows; row += group {
+		vals := buf[:min(group, rows-row)*n]
+		for k := 0; k*n < len(vals); k++ {
+			fill(vals[k*n:(k+1)*n], row+k)
+		}
+		if lim != nil {
+			lim.fit(vals)
+		}
+		dtype.Encode(dst[row*n*size:(row*n+len(vals))*size], ci.DType, vals)
+	}
+}
