@@ -78,12 +78,16 @@ func (m *arith) geluTanh(x num) num {
 	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
 }
 
-// elu returns x or α(exp(x)-1). Taking expm1 instead is more accurate near zero.
+// elu returns x or α(exp(x)-1). expm1 is more accurate near zero, but may be a few ulp off at -1 like any function.
 func (m *arith) elu(x num, alpha float64) num {
 	if x.v > 0 {
 		return x
 	}
-	return m.scale(m.sub(m.exp(x), exact(1)), alpha)
+	y := m.sub(m.exp(x), exact(1))
+	if y.v-y.v == 0 {
+		y.e += float64(m.expRel * abs(y.v))
+	}
+	return m.scale(y, alpha)
 }
 
 // softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold both

@@ -41,15 +41,15 @@ func (g *conv) columns(x []float64) []float64 {
 // outside the image add exact zeros.
 func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64) {
 	n := g.oh * g.ow
-	p := c.dots(c.inputs(weight), c.inputs(g.columns(x)),
-		dotShape{m: g.co, n: n, k: g.taps(), transB: true, tensorCore: c.tensorCore()})
+	shape := dotShape{m: g.co, n: n, k: g.taps(), transB: true, tensorCore: c.tensorCore()}
+	p := c.dots(c.inputs(weight), c.inputs(g.columns(x)), shape)
 	skip := (g.padH > 0 || g.padW > 0) && !allFinite(weight)
 	for i := range p.v {
 		y := p.at(i)
 		if skip {
 			y = c.padded(y, g, x, weight[i/n*g.taps():(i/n+1)*g.taps()], i%n)
 		}
-		out.set(at+i, c.add(y, c.input(bias[i/n])))
+		out.set(at+i, c.biased(y, c.input(bias[i/n]), shape))
 	}
 }
 

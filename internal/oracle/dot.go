@@ -64,6 +64,16 @@ func (m *arith) dotRounding(k int, tensorCore bool) (onS, onT float64) {
 	return onS, onT
 }
 
+// biased adds a bias to a dot product of k terms. It may also have been the first term of the sum, where every partial sum
+// carries it.
+func (m *arith) biased(x, bias num, s dotShape) num {
+	if x.v-x.v == 0 && bias.v-bias.v == 0 {
+		_, onT := m.dotRounding(s.k+1, s.tensorCore)
+		x.e += float64(onT * abs(bias.v))
+	}
+	return m.add(x, bias)
+}
+
 // dots returns a·b with error bounds.
 //
 // Value and S = |a|·|b| are two products of the same cost. Errors of the operands add ae·|b| + |a|·be + ae·be.
@@ -95,7 +105,7 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 			if extra != nil {
 				e += float64(extra[i] * (1 + onS + onT))
 			}
-			p.e[i] = e + float64(onS*S) + float64(onT*((S+abs(v))/2))
+			p.e[i] = e + float64(onS*S) + float64(onT*(S/2+abs(v)/2))
 			if S+e >= m.limit {
 				p.e[i] = math.Min(p.e[i], noBound)
 			}
@@ -126,7 +136,7 @@ func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) 
 		if extra != nil {
 			x += extra[i]
 		}
-		pos, neg := (S[i]+v)/2+x, (S[i]-v)/2+x
+		pos, neg := S[i]/2+v/2+x, S[i]/2-v/2+x
 		var w classes
 		if pos >= m.limit {
 			w |= clsPosInf

@@ -53,7 +53,8 @@ func (c *call) activate(name string, x num) num {
 
 func (c *call) matmulBiasAct() error {
 	bias, act := c.data("bias"), c.attrs.Str("act")
-	c.matmul(1, func(col int, x num) num { return c.activate(act, c.add(x, c.input(bias[col]))) })
+	s := dotShape{k: c.dim("K"), tensorCore: c.tensorCore()}
+	c.matmul(1, func(col int, x num) num { return c.activate(act, c.biased(x, c.input(bias[col]), s)) })
 	return nil
 }
 

@@ -98,11 +98,11 @@ const (
 
 // newArith returns the arithmetic for outputs of type t under the math contract ("gpu" or "ieee").
 //
-// gpu, float32 (spec of the approximations: PTX ISA, instruction descriptions; 1 ulp is at most 2u relative):
-// division 2 ulp, or a reciprocal (1 ulp) and a product: 4u covers both; a reciprocal of more than 2^126 is
-// subnormal and may be flushed. sqrt.approx 2^-23 = 2u. rsqrt.approx 2^-22.9 = 2.15u, or the reciprocal of a
-// square root: 2u+2u and a rounding. ex2.approx 2 ulp = 4u plus the rounding of the oracle's model;
-// its argument x·log2(e) has the rounding of the product and of the constant. lg2.approx 2^-22 absolute in
+// gpu, float32 (PTX ISA, instruction descriptions). An error of n ulp is one against the correctly rounded result, so
+// half an ulp more against the exact one, and 1 ulp is at most 2u relative: division 2 ulp = 5u, or a reciprocal
+// (1 ulp = 3u) and a product; a reciprocal of more than 2^126 is subnormal and may be flushed. sqrt.approx
+// 2^-23 = 2u. rsqrt.approx 2^-22.9 = 2.15u, or the reciprocal of a square root: 3u+2u. ex2.approx 2 ulp = 5u; its
+// argument x·log2(e) has the rounding of the product and of the constant. lg2.approx 2^-22 absolute in
 // (0.5, 2), 2^-22 relative elsewhere, then a product by ln 2. tanh.approx 2^-10.987 relative, or
 // 1-2/(exp(2x)+1), whose error is absolute.
 // Tensor cores (K+1 terms cut to F bits, sum truncated): Volta, the widest, has K=4, F=23: each block of four costs
@@ -127,8 +127,8 @@ func newArith(t dtype.DType, contract string) arith {
 		return a
 	}
 	a.tiny, a.flush = flushFloat, flushFloat
-	a.quot, a.hugeDiv = 4*u, 0x1p126
-	a.root, a.invRoot = 2.1*u, 5.1*u
+	a.quot, a.hugeDiv = 5*u, 0x1p126
+	a.root, a.invRoot = 2.1*u, 6*u
 	a.expArg = 2.1 * u
 	a.logRel, a.logAbs = 0x1p-22+2*u, 0x1p-22
 	a.tanhRel = 0x1.04p-11 // 2^-10.978
@@ -300,8 +300,8 @@ func (m *arith) log(a num) num {
 }
 
 func (m *arith) tanh(a num) num {
-	if a.w == 0 && math.IsInf(a.v, 0) {
-		return exact(math.Copysign(1, a.v))
+	if a.w == 0 && math.IsInf(a.v, 1) {
+		return exact(1) // 1-2/Inf; at -Inf the formula divides by 1, approximately
 	}
 	if a.v-a.v != 0 || a.w != 0 {
 		n := m.sampled1(libm.Tanh, a, m.tanhRel)

@@ -66,18 +66,29 @@ type deviations struct {
 	mean, square num
 }
 
-// deviationsRow returns mean and Σ(x-μ)², by two passes or by Welford's updates.
+// deviationsRow returns mean and Σ(x-μ)², by two passes or by Welford's updates. Below r = √(Σx²/n).
 //
-// Two passes: with a mean off by δ each computed deviation is d-δ, so Σ(d-δ)² = Σd² + nδ² because Σd = 0; on top
-// come the rounding of each difference and square (3u) and of the sum: (n+3)u·(Σd²+nδ²) + nδ².
-// Welford's updates round every running mean; Chan, Golub and LeVeque (1983) bound the relative error by a multiple
-// of n·u·κ with κ = √(Σx²/Σd²), that is n·u·√(Σx²·Σd²); the multiple is taken as 2, which covers merging
-// partial results of threads in any order.
+// Mean: a sum and a division, or running means M_k = M_(k-1) + δ_k/k. There an error made at step k is damped by k/n, so
+// the roundings of M_k add up to (u/n)·Σk|M_k| <= (2/3)·n·u·r (Cauchy: k|M_k| <= √k·‖x‖), and those of δ_k and its
+// quotient to (u+quot)/n·Σ|δ_k| <= 3(u+quot)·r: (n+20)·u·r covers both, and merging partial results.
+// Squares, two passes: with a mean off by ε each computed deviation is d-ε, so Σ(d-ε)² = Σd² + nε² because Σd = 0;
+// on top come the rounding of each difference and square (3u) and of the sum: (n+3)u·(Σd²+nε²) + nε².
+// Squares, Welford: Chan, Golub and LeVeque (1983) bound the relative error by a multiple of n·u·κ with
+// κ = √(Σx²/Σd²), that is n·u·‖x‖·‖d‖; the multiple is taken as 2, and 40 more for approximate quotients.
 func (m *arith) deviationsRow(x []float64) deviations {
 	n := float64(len(x))
 	mu := m.meanRow(x)
 	if !mu.clean() {
-		return deviations{mean: mu, square: m.mul(m.sub(m.input(x[0]), mu), mu)}
+		var s sum
+		for _, v := range x {
+			d := m.sub(m.input(v), mu)
+			s.add(m.mul(d, d))
+		}
+		out := deviations{mean: mu, square: s.total(m)}
+		if len(x) == 1 {
+			out.square.w |= clsFinite &^ classOf(out.square.v) // Welford's first deviation is zero, whatever the value
+		}
+		return out
 	}
 	var sq, all, flushed float64
 	for _, v := range x {
@@ -88,14 +99,21 @@ func (m *arith) deviationsRow(x []float64) deviations {
 			flushed += float64(2*float64(abs(v)*abs(d))) + float64(v*v)
 		}
 	}
+	mu.e = math.Max(mu.e, float64(m.gamma(len(x)+20)*math.Sqrt(all/n))+m.tiny)
 	mu2 := float64(mu.e * mu.e)
 	e := float64(m.gamma(len(x)+3)*(sq+float64(n*mu2))) + float64(n*mu2) +
-		float64(2*float64(m.gamma(len(x))*math.Sqrt(float64(sq*all)))) + flushed + float64(2*float64(n*m.tiny))
+		float64(m.gamma(2*len(x)+40)*math.Sqrt(float64(sq*all))) + flushed + float64(2*float64(n*m.tiny))
 	out := deviations{mean: mu, square: num{v: sq, e: e}}
-	if sq-sq != 0 || all-all != 0 {
+	if sq-sq != 0 || all-all != 0 || float64(sq*all)-float64(sq*all) != 0 {
 		out.square = num{v: 0, w: clsPosInf | clsNaN} // fp64 itself overflowed
-	} else if sq+e >= m.limit || m.widest(x, mu) >= m.limit {
+		return out
+	}
+	if sq+e >= m.limit {
 		out.square.w = clsPosInf
+	}
+	if m.widest(x, mu) >= m.limit { // a difference from a running mean may overflow
+		out.mean.w = clsPosInf | clsNegInf | clsNaN
+		out.square.w = clsPosInf | clsNaN
 	}
 	return out
 }

@@ -208,7 +208,7 @@ func (ck *checker) one(backend, key string, outs map[string]*tensor.Tensor) erro
 		r.worst = max(r.worst, rep.Stats.MaxRatio)
 		if rep.Verdict == compare.Fail || rep.Verdict == compare.Error {
 			r.failed++
-			ck.fails = append(ck.fails, fmt.Sprintf("%s: %s output %q\n%s", backend, c, name, rep))
+			ck.fails = append(ck.fails, fmt.Sprintf("%s: %s output %q", backend, c, name))
 		}
 	}
 	return nil

@@ -1,0 +1,267 @@
+package oracle_test
+
+import (
+	"fmt"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/rng"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit/honest"
+)
+
+// trial is one case, evaluated.
+type trial struct {
+	op     *oracle.Op
+	c      opspec.Case
+	inputs map[string]*tensor.Tensor
+	attrs  opspec.Attrs
+	want   map[string]*compare.Want
+}
+
+// trials generates and evaluates cases of one op and dtype. Shapes are small, so that many fit into a second; one case in
+// ten is larger and one in a hundred much larger, because bounds grow with the length of a reduction.
+type trials struct {
+	op     *oracle.Op
+	d      dtype.DType
+	values []string
+	byKind map[string]*gen.Stream
+}
+
+var shapeMix = []string{"default", "boundary", "tile_aware", "default", "regular", "default", "zero_size", "boundary", "large"}
+
+func newTrials(op *oracle.Op, d dtype.DType, values ...string) *trials {
+	return &trials{op: op, d: d, values: values, byKind: map[string]*gen.Stream{}}
+}
+
+func maxElems(i int) int {
+	switch {
+	case i%100 == 99:
+		return 1 << 15
+	case i%10 == 9:
+		return 1 << 11
+	}
+	return 192
+}
+
+func mayBeEmpty(op *oracle.Op) bool {
+	for i := range op.Schema.Dims {
+		if op.Schema.Dims[i].AllowsEmpty() {
+			return true
+		}
+	}
+	return false
+}
+
+func (ts *trials) next(i int) (*trial, error) {
+	values, shapes, limit := ts.values[i%len(ts.values)], shapeMix[i/7%len(shapeMix)], maxElems(i)
+	if shapes == "zero_size" && !mayBeEmpty(ts.op) {
+		shapes = "default"
+	}
+	key := fmt.Sprint(values, "/", shapes, "/", limit)
+	s := ts.byKind[key]
+	if s == nil {
+		var err error
+		s, err = gen.Cases(ts.op.Schema, gen.Strategy{
+			Shapes: shapes, Values: values, DTypes: []dtype.DType{ts.d}, MaxElems: limit,
+			Layouts: []tensor.Layout{tensor.Contiguous},
+		}, 20260101)
+		if err != nil {
+			return nil, err
+		}
+		ts.byKind[key] = s
+	}
+	c, err := s.Case(i)
+	if err != nil {
+		return nil, err
+	}
+	t := &trial{op: ts.op, c: c, attrs: c.AttrMap()}
+	if t.inputs, err = gen.Inputs(ts.op.Schema, c); err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
+	}
+	if t.want, err = oracle.Evaluate(ts.op, t.inputs, t.attrs, c.DType); err != nil {
+		return nil, fmt.Errorf("%s: %w", c, err)
+	}
+	return t, nil
+}
+
+// run executes the honest implementation in one style.
+func (t *trial) run(s honest.Style, seed uint64) (map[string]*tensor.Tensor, error) {
+	call := &honest.Call{
+		Op: t.op.Name, T: t.c.DType, Attrs: t.attrs,
+		Inputs: map[string]honest.Array{}, Outputs: map[string]honest.OutSpec{},
+	}
+	for name, in := range t.inputs {
+		call.Inputs[name] = honest.Array{Shape: in.Shape, DType: in.DType, X: in.Float64s()}
+	}
+	for name, w := range t.want {
+		call.Outputs[name] = honest.OutSpec{Shape: w.Shape, DType: w.DType}
+	}
+	acc := dtype.Float32
+	if t.c.DType == dtype.Float64 {
+		acc = dtype.Float64
+	}
+	return honest.Run(honest.New(acc, s, seed), call)
+}
+
+// judge compares the outputs under the bound and returns the first report that is not a pass.
+func (t *trial) judge(got map[string]*tensor.Tensor) (bad *compare.Report, name string, elems, undetermined int, err error) {
+	opt := compare.DefaultOptions()
+	opt.Regime = compare.Bound
+	opt.Workers = 1
+	for name, w := range t.want {
+		r, err := compare.Compare(got[name], w, opt)
+		if err != nil {
+			return nil, name, 0, 0, err
+		}
+		elems += w.Shape.Elems()
+		undetermined += r.Counts.Undetermined
+		if r.Verdict == compare.Fail || r.Verdict == compare.Error {
+			return r, name, elems, undetermined, nil
+		}
+	}
+	return nil, "", elems, undetermined, nil
+}
+
+// soakCases returns how many cases an op and dtype get: a sample, or what GPUEMU_SOAK says.
+func soakCases(t *testing.T) int {
+	if s := os.Getenv("GPUEMU_SOAK"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			t.Fatalf("GPUEMU_SOAK=%q: want the number of cases per op and dtype", s)
+		}
+		return n
+	}
+	if testing.Short() {
+		return 40
+	}
+	return 400
+}
+
+// tally is what a soak saw of one op and dtype.
+type tally struct {
+	op, dtype                         string
+	cases, violations                 int
+	elems, undetermined               int
+	undecidedAdversarial, adversarial int
+}
+
+// TestHonestImplementationsKeepTheBound runs every op in every dtype in all styles of honest arithmetic over all value
+// distributions: a single violation is a false alarm, hence a bug in a bound or in a contract.
+func TestHonestImplementationsKeepTheBound(t *testing.T) {
+	n := soakCases(t)
+	var values []string
+	for _, v := range gen.ValueDistributions() {
+		values = append(values, v.Name)
+	}
+	var mu sync.Mutex
+	var record []tally
+	t.Run("ops", func(t *testing.T) {
+		for _, op := range oracle.Ops() {
+			for _, d := range op.Schema.AllowedDTypes() {
+				t.Run(op.Name+"/"+d.String(), func(t *testing.T) {
+					t.Parallel()
+					got := soakOne(t, op, d, n, values)
+					mu.Lock()
+					record = append(record, got)
+					mu.Unlock()
+				})
+			}
+		}
+	})
+	if path := os.Getenv("GPUEMU_SOAK_RECORD"); path != "" {
+		if err := os.WriteFile(path, []byte(soakTable(record, n)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func soakOne(t *testing.T, op *oracle.Op, d dtype.DType, n int, values []string) tally {
+	styles := honest.Styles()
+	ts := newTrials(op, d, values...)
+	got := tally{op: op.Name, dtype: d.String()}
+	for i := range n {
+		tr, err := ts.next(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		style := honest.RandomStyle(rng.New(tr.c.Seed).Derive("style"))
+		if i%2 == 0 {
+			style = styles[i/2%len(styles)]
+		}
+		out, err := tr.run(style, tr.c.Seed)
+		if err != nil {
+			t.Fatalf("%s: %v", tr.c, err)
+		}
+		bad, name, elems, undetermined, err := tr.judge(out)
+		if err != nil {
+			t.Fatalf("%s: %v", tr.c, err)
+		}
+		got.cases++
+		got.elems += elems
+		got.undetermined += undetermined
+		if v := values[i%len(values)]; v == "adversarial" || v == "nan_injected" {
+			got.adversarial += elems
+			got.undecidedAdversarial += undetermined
+		}
+		if bad != nil {
+			got.violations++
+			t.Errorf("style %+v\ncase %s\noutput %q\n%s", style, tr.c, name, brief(bad))
+			if got.violations >= 3 {
+				return got
+			}
+		}
+	}
+	return got
+}
+
+func soakTable(record []tally, n int) string {
+	sort.Slice(record, func(i, j int) bool {
+		return record[i].op+"/"+record[i].dtype < record[j].op+"/"+record[j].dtype
+	})
+	var b strings.Builder
+	cases, violations := 0, 0
+	rows := ""
+	for _, r := range record {
+		cases += r.cases
+		violations += r.violations
+		rows += fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %d |\n", r.op, r.dtype, r.cases, r.elems,
+			percent(r.undetermined, r.elems), percent(r.undecidedAdversarial, r.adversarial), r.violations)
+	}
+	fmt.Fprintf(&b, "# Soak: honest implementations against the bounds\n\n")
+	fmt.Fprintf(&b, "Made by `make soak` (%d cases per op and dtype): %d ops and dtypes, %d cases, **%d violations**.\n\n",
+		n, len(record), cases, violations)
+	fmt.Fprintf(&b, "Every case runs in one of the %d fixed styles of honest arithmetic or in one drawn at random, in turn over all "+
+		"value distributions.\n\n", len(honest.Styles()))
+	fmt.Fprintf(&b, "| op | dtype | cases | elements | undetermined | under adversarial and nan_injected | violations |\n")
+	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---:|---:|\n%s", rows)
+	return b.String()
+}
+
+func percent(part, whole int) string {
+	if whole == 0 {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(part)/float64(whole), 'f', 2, 64) + " %"
+}
+
+// brief shows the worst element of a failing report.
+func brief(r *compare.Report) string {
+	s := fmt.Sprintf("%s %s: %d of %d wrong", r.Verdict, r.Reason, r.Counts.Mismatched, r.Counts.Total)
+	for _, list := range [][]compare.Element{r.Worst.Class, r.Worst.Ratio} {
+		if len(list) > 0 {
+			e := list[0]
+			s += fmt.Sprintf("\n  %v at %v: got %v want %v bound %v ratio %v", e.Kind, e.Index, e.Got, e.Want, e.Bound, e.Ratio)
+		}
+	}
+	return s
+}
