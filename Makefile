@@ -78,10 +78,11 @@ bench: build
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 
-# Rewrites generated code and generated pages of docs/.
+# Rewrites generated code, generated pages of docs/ and the examples of the README.
 generate:
 	$(GO) generate ./...
-	$(GO) test -count=1 ./internal -update
+	$(GO) test -count=1 ./internal -run Page -update
+	$(GO) test -count=1 ./cmd/gpuemu -run Readme -update
 
 clean:
 	rm -rf bin .cache

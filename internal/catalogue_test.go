@@ -59,7 +59,7 @@ func TestCasesPage(t *testing.T) {
 	table("Shape strategies", gen.ShapeStrategies())
 	table("Value distributions", gen.ValueDistributions())
 	var layouts []gen.Named
-	for l := tensor.Contiguous; l <= tensor.Sliced; l++ {
+	for _, l := range tensor.Layouts() {
 		layouts = append(layouts, gen.Named{Name: l.String(), Doc: layoutDocs[l]})
 	}
 	table("Memory layouts", layouts)

@@ -25,7 +25,7 @@ func TestPackageDocs(t *testing.T) {
 		documented := 0
 		for _, name := range p.GoFiles {
 			f := parseFile(t, fset, filepath.Join(p.Dir, name))
-			if doc := f.Doc.Text(); strings.HasPrefix(doc, opening) {
+			if doc := f.Doc.Text(); strings.HasPrefix(doc, opening) || isTool(p) && doc != "" {
 				documented++
 				continue
 			}
@@ -56,4 +56,19 @@ func opensWell(f *ast.File) bool {
 		}
 	}
 	return false
+}
+
+// TestNoInit: work at start-up is paid by every command, and its order is hard to see.
+func TestNoInit(t *testing.T) {
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f, "_test.go") {
+			continue
+		}
+		fset := token.NewFileSet()
+		for _, decl := range parseFile(t, fset, filepath.Join("..", f)).Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+				t.Errorf("%s: func init is not allowed", place(fset, fn.Pos()))
+			}
+		}
+	}
 }

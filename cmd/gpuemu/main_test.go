@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -39,6 +41,23 @@ func TestScripts(t *testing.T) {
 			return os.Geteuid() == 0, nil
 		},
 	})
+}
+
+// TestStartsQuickly: start-up is paid by every command, so nothing may be worked out before it is needed. It looks at
+// the CPU time of the best of some runs, not at the clock on the wall: a busy machine must not fail it.
+func TestStartsQuickly(t *testing.T) {
+	const limit = 30 * time.Millisecond
+	best := time.Hour
+	for range 10 {
+		cmd := exec.Command("gpuemu", "version")
+		if err := cmd.Run(); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+	}
+	if best > limit {
+		t.Errorf("gpuemu version takes %v of CPU time, want at most %v", best, limit)
+	}
 }
 
 // exits runs a program and asserts its exit code, which "!" alone does not do.

@@ -22,6 +22,7 @@ import (
 type casesFlags struct {
 	op, schema, dir                 string
 	values, shapes, dtypes, layouts string
+	attrs                           []string
 	seed                            seed
 	count                           int
 }
@@ -55,6 +56,7 @@ func casesCommand(term *terminal) *cobra.Command {
 	f.StringVar(&flags.shapes, "shapes", "", "shape strategy (default default)")
 	f.StringVar(&flags.dtypes, "dtypes", "", "dtypes, separated by commas (default float32,float16)")
 	f.StringVar(&flags.layouts, "layouts", "", "layouts, separated by commas (default contiguous,strided,transposed)")
+	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute that is not drawn, as name=value; may be repeated")
 	f.StringVarP(&flags.dir, "output", "o", "", "directory for the inputs; it is created")
 	format.register(cmd, "format", "output format")
 	completeCases(cmd)
@@ -94,7 +96,7 @@ func runCases(term *terminal, flags casesFlags, asJSON bool) error {
 	if flags.count < 1 {
 		return diag.Errorf(Usage, "give --count 1 or more", "--count is %d", flags.count)
 	}
-	strategy, err := casesStrategy(flags)
+	strategy, err := casesStrategy(schema, flags)
 	if err != nil {
 		return err
 	}
@@ -165,14 +167,28 @@ func casesSchema(flags casesFlags) (*opspec.Schema, error) {
 	return nil, diag.Errorf(Usage, "gpuemu ops lists the names", "cases needs --op NAME or --schema FILE")
 }
 
-func casesStrategy(flags casesFlags) (gen.Strategy, error) {
+func casesStrategy(schema *opspec.Schema, flags casesFlags) (gen.Strategy, error) {
 	st := gen.Strategy{Shapes: flags.shapes, Values: flags.values}
 	var err error
 	if st.DTypes, err = splitList("dtypes", flags.dtypes, dtype.Parse); err != nil {
 		return st, err
 	}
-	st.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout)
-	return st, err
+	if st.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout); err != nil {
+		return st, err
+	}
+	given, err := parseAttrs(flags.attrs)
+	if err != nil {
+		return st, err
+	}
+	attrs, err := schema.ResolveAttrs(given)
+	if err != nil {
+		return st, fmt.Errorf("--attr: %w", err)
+	}
+	st.Attrs = opspec.Attrs{}
+	for name := range given {
+		st.Attrs[name] = attrs[name]
+	}
+	return st, nil
 }
 
 // writeInputs writes the inputs of a case in the order of the schema. The file holds logical elements; the layout they
