@@ -138,19 +138,25 @@ func (m *Machine) Exp(x float64) float64 {
 // Expm1 returns e^x-1.
 func (m *Machine) Expm1(x float64) float64 { return m.elem(libm.Expm1(m.arg(x))) }
 
-// Log returns the natural logarithm. Approximately it is lg2(x)*ln(2); lg2 is off by 2^-22, absolutely in (0.5, 2),
-// even where the result is 0.
-func (m *Machine) Log(x float64) float64 {
+// Lg2 returns the binary logarithm: lg2.approx, off by 2^-22, absolutely in (0.5, 2), even where the result is 0.
+func (m *Machine) Lg2(x float64) float64 {
 	x = m.arg(x)
 	if !m.approximate() {
-		return m.elem(libm.Log(x))
+		return m.elem(libm.Log2(x))
 	}
-	exact := libm.Log2(x)
 	rel, abs := lg2Err, 0.0
 	if x > 0.5 && x < 2 {
 		rel, abs = 0, lg2Err
 	}
-	return m.Mul(m.out32(m.within(exact, rel, abs)), m.Const(ln2))
+	return m.out32(m.within(libm.Log2(x), rel, abs))
+}
+
+// Log returns the natural logarithm, approximately lg2(x)*ln(2).
+func (m *Machine) Log(x float64) float64 {
+	if m.approximate() {
+		return m.Mul(m.Lg2(x), m.Const(ln2))
+	}
+	return m.elem(libm.Log(m.arg(x)))
 }
 
 // Log1p returns log(1+x).
@@ -169,17 +175,16 @@ func (m *Machine) saturating(f func(float64) float64, x float64) float64 {
 }
 
 // Tanh returns the hyperbolic tangent: tanh.approx (within 2^-11 of its value), 1-2/(exp(2x)+1) or a library function.
+// The infinities give exactly -1 and 1.
 func (m *Machine) Tanh(x float64) float64 {
-	if m.fast && m.alt(AltFold) {
+	switch {
+	case math.IsInf(x, 0):
+		return math.Copysign(1, x)
+	case m.fast && m.alt(AltFold):
 		e := m.Exp(m.Mul(2, x))
 		return m.Sub(1, m.Div(2, m.Add(e, 1)))
+	case m.approximate():
+		return m.out32(m.within(libm.Tanh(m.arg(x)), tanhRel, 0))
 	}
-	if !m.approximate() {
-		return m.saturating(libm.Tanh, x)
-	}
-	x = m.arg(x)
-	if math.IsInf(x, 0) {
-		return math.Copysign(1, x)
-	}
-	return m.out32(m.within(libm.Tanh(x), tanhRel, 0))
+	return m.saturating(libm.Tanh, x)
 }

@@ -233,10 +233,10 @@ func (m *Machine) moments(x []float64) (mean, m2 float64) {
 // partial is Welford's state after n values.
 type partial struct{ n, mean, m2 float64 }
 
-// push takes one more value. The first one is the mean as it stands.
+// push takes one more value. The first one is the mean as it stands, x/1, and x·(x-x) is NaN if it is infinite.
 func (m *Machine) push(p *partial, x float64) {
 	if p.n++; p.n == 1 {
-		p.mean = x
+		p.mean, p.m2 = x, m.Mul(x, m.Sub(x, x))
 		return
 	}
 	delta := m.Sub(x, p.mean)
