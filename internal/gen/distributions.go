@@ -211,6 +211,9 @@ func nearEps(s *source) fillFunc {
 func risingMax(s *source) fillFunc {
 	u := s.r.Uint64()
 	span := []float64{0.1, 0.4, 1}[u%3]
+	if s.prec < 5 {
+		span = max(span, 0.4) // an 8-bit format would not see a smaller rise
+	}
 	grow := []float64{0, 0.2, 0.8}[u>>8%3]
 	step := span / float64(max(s.n, 1))
 	return func(dst []float64, row int) {
@@ -231,6 +234,9 @@ func cancelling(s *source) fillFunc {
 		small, mid := 1.0, 0.0
 		if !s.usual {
 			large, small, mid = s.half, s.half/64, s.mid
+			if !s.d.IsFloat() {
+				mid = math.Trunc(mid) // -0.5 for signed integers, whose pairs cancel about 0
+			}
 		}
 		n := len(dst)
 		pairs := max(n-1, 0) / 2
@@ -240,7 +246,7 @@ func cancelling(s *source) fillFunc {
 			if u&1 != 0 {
 				v = sign(w, v)
 			}
-			v = s.d.Float64(s.d.Bits(min(v, s.d.MaxFinite()))) // rounded before it is mirrored, so that it cancels exactly
+			v = s.d.Float64(s.d.Bits(v)) // rounded before it is mirrored, so that it cancels exactly
 			dst[j], dst[n-1-j] = mid+v, mid-v
 		}
 		for j := pairs; j < n-pairs; j++ {

@@ -104,8 +104,9 @@ func nextUp(d dtype.DType, x float64) float64 {
 	return d.Float64(d.Bits(x) - 1) // sign and magnitude: towards zero
 }
 
-// fit brings values that a distribution made into the limits. Finite values are clamped, so that rounding to the
-// dtype cannot leave the domain or overflow: both ends are values of the dtype, and rounding is monotone.
+// fit brings values that a distribution made into the limits. Finite values beyond an end are reflected at it (so a
+// domain of positive numbers gets magnitudes, not zeros), and clamped where that does not help. Rounding to the dtype
+// then cannot leave the domain or overflow: both ends are values of the dtype, and rounding is monotone.
 func (l *limits) fit(vals []float64) {
 	for i, x := range vals {
 		switch {
@@ -115,8 +116,14 @@ func (l *limits) fit(vals []float64) {
 				vals[i] = min(max(0, l.lo), l.hi)
 			}
 		case math.IsInf(x, 0) && l.nonFinite:
+		case x < l.lo:
+			if vals[i] = l.lo + (l.lo - x); !(vals[i] <= l.hi) {
+				vals[i] = l.lo
+			}
 		default:
-			vals[i] = min(max(x, l.lo), l.hi)
+			if vals[i] = l.hi - (x - l.hi); !(vals[i] >= l.lo) {
+				vals[i] = l.hi
+			}
 		}
 	}
 	if l.nonZero {
