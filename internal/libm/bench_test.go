@@ -55,7 +55,7 @@ func BenchmarkFunctions(b *testing.B) {
 
 func block(lo, hi float64) []float64 {
 	r := rand.New(rand.NewPCG(3, 4))
-	xs := make([]float64, 1<<10)
+	xs := make([]float64, 1<<14)
 	for i := range xs {
 		xs[i] = lo + r.Float64()*(hi-lo)
 	}

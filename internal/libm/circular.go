@@ -7,11 +7,8 @@ import (
 	"math/bits"
 )
 
-// quarterPi is the largest argument that needs no reduction.
-const quarterPi = 0x1.921fb54442d18p-1
-
-// reduce returns n mod 4 and hi + lo = x - n·π/2 with |hi| <= π/4 (and a rounding more), for finite |x| > π/4. The
-// relative error of hi + lo is below 2^-68.
+// reduce returns n mod 4 and hi + lo = x - n·π/2 with |hi| <= π/4 (and a rounding more), for finite x. The relative
+// error of hi + lo is below 2^-68.
 //
 // Up to 2^20, n·π/2 is subtracted in three parts, the first two products being exact (Cody and Waite). Larger
 // arguments, and those that almost cancel, go the long way.
@@ -27,6 +24,9 @@ func reduce(x float64) (n int, hi, lo float64) {
 			b := t - a - w - float64(z*piHalf3)
 			hi = a + b
 			return n, hi, a - hi + b
+		}
+		if n == 0 {
+			return 0, x, 0
 		}
 	}
 	return reduceLong(x)
@@ -72,7 +72,7 @@ func reduceLong(x float64) (n int, hi, lo float64) {
 	exp -= int(zeros)
 	// f + fl is the fraction, f having 32 bits so that its product with the first 21 bits of π/2 is exact.
 	f := float64(p0>>32<<32) * power2(exp)
-	fl := float64(p0<<32>>32)*power2(exp) + float64(p1)*power2(exp-64)
+	fl := float64(float64(p0<<32>>32)*power2(exp)) + float64(float64(p1)*power2(exp-64))
 	a := float64(f * piHalf21)
 	b := float64(f*piHalfRest) + float64(fl*piHalf)
 	hi = a + b
@@ -86,77 +86,62 @@ func reduceLong(x float64) (n int, hi, lo float64) {
 	return n, hi, lo
 }
 
-// sinPoly returns sin(x + dx), for |x| <= π/4 and dx below the last bit of x.
-func sinPoly(x, dx float64) float64 {
-	t := float64(x * x)
-	t2 := float64(t * t)
-	p := mad(t, sinC1, sinC0) + float64(t2*(mad(t, sinC3, sinC2)+float64(t2*mad(t, sinC5, sinC4))))
-	return x + (float64(float64(x*t)*p) + (dx - float64(float64(t*0.5)*dx)))
+// circleEntry is a table value for an angle: see circleTable.
+type circleEntry struct {
+	sin, sinLo, cos, cosLo, cosLess1 float64
 }
 
-// cosPoly returns cos(x + dx), for |x| <= π/4 and dx below the last bit of x.
-func cosPoly(x, dx float64) float64 {
-	t := float64(x * x)
-	t2 := float64(t * t)
-	p := mad(t, cosC1, cosC0) + float64(t2*(mad(t, cosC3, cosC2)+float64(t2*mad(t, cosC5, cosC4))))
-	h := float64(t * 0.5)
-	w := 1 - h
-	return w + ((1 - w - h) + (float64(t2*p) - float64(x*dx)))
+// turn returns the sine of a + da + n·π/2, and the cosine, for |a| <= π/4 and da below the last bit of a. With
+// |a| = i/32 + d it is sin(i/32)·cos(d) + cos(i/32)·sin(d), and the like. Both are computed for all arguments: the
+// quadrant of random numbers is random, and a branch on it would cost more.
+func turn(n int, a, da float64) (sin, cos float64) {
+	sign := math.Float64bits(a) & signBit
+	a = math.Abs(a)
+	da = math.Float64frombits(math.Float64bits(da) ^ sign)
+	z := mad(a, 32, expShift)
+	e := &circleTable[math.Float64bits(z)%32]
+	d := a - float64((z-expShift)*(1.0/32)) // exact
+	d2 := float64(d * d)
+	sd := float64(float64(d*d2) * (mad(d2, sinC1, sinC0) + float64(float64(d2*d2)*sinC2))) // sin(d) - d
+	cd := float64(d2 * mad(d2, mad(d2, cosC1, cosC0), -0.5))                               // cos(d) - 1
+	// The table value and d are added exactly, so that small sines are accurate too.
+	h := e.sin + d
+	l := e.sin - h + d
+	s := h + (l + (e.sinLo + da + mad(e.cosLess1, d+da, float64(e.sin*cd)+float64(e.cos*sd))))
+	c := e.cos + (e.cosLo + float64(e.cos*cd) - float64(e.sin*(d+(da+sd))))
+	// A turn by π/2 takes (sin, cos) to (cos, -sin).
+	bs, bc := math.Float64bits(s)^sign, math.Float64bits(c)
+	swap := (bs ^ bc) & -uint64(n&1)
+	bs ^= swap ^ uint64(n&2)<<62
+	bc ^= swap ^ uint64((n+1)&2)<<62
+	return math.Float64frombits(bs), math.Float64frombits(bc)
 }
 
-// Sin returns the sine of x radians. Its error is below 0.8 ulp for all arguments, however large.
+const signBit = 1 << 63
+
+// tinyAngle is where the sine of a number begins to differ from it, and more.
+const tinyAngle = 0x1p-30
+
+// Sin returns the sine of x radians. Its error is below 0.54 ulp for all arguments, however large.
 func Sin(x float64) float64 {
-	a := math.Abs(x)
-	switch {
-	case a <= quarterPi:
-		if a < 0x1p-30 {
-			return x // -0 and subnormal numbers too
-		}
-		return sinPoly(x, 0)
-	case a <= math.MaxFloat64:
-		return quadrant(reduce(x))
-	}
-	return math.NaN()
+	sin, _ := Sincos(x)
+	return sin
 }
 
-// Cos returns the cosine of x radians. Its error is below 0.8 ulp for all arguments, however large.
+// Cos returns the cosine of x radians. Its error is below 0.54 ulp for all arguments, however large.
 func Cos(x float64) float64 {
-	a := math.Abs(x)
-	switch {
-	case a <= quarterPi:
-		return cosPoly(x, 0)
-	case a <= math.MaxFloat64:
-		n, hi, lo := reduce(x)
-		return quadrant(n+1, hi, lo)
-	}
-	return math.NaN()
+	_, cos := Sincos(x)
+	return cos
 }
 
-// Sincos returns Sin(x), Cos(x).
+// Sincos returns Sin(x), Cos(x), which take as long each as both together.
 func Sincos(x float64) (sin, cos float64) {
 	a := math.Abs(x)
-	switch {
-	case a < 0x1p-30:
-		return x, 1
-	case a <= quarterPi:
-		return sinPoly(x, 0), cosPoly(x, 0)
-	case a <= math.MaxFloat64:
-		n, hi, lo := reduce(x)
-		return quadrant(n, hi, lo), quadrant(n+1, hi, lo)
+	if a > tinyAngle && a <= math.MaxFloat64 {
+		return turn(reduce(x))
+	}
+	if a <= tinyAngle {
+		return x, 1 // -0 and subnormal numbers too
 	}
 	return math.NaN(), math.NaN()
-}
-
-// quadrant returns sin(n·π/2 + x + dx).
-func quadrant(n int, x, dx float64) float64 {
-	var y float64
-	if n&1 == 0 {
-		y = sinPoly(x, dx)
-	} else {
-		y = cosPoly(x, dx)
-	}
-	if n&2 != 0 {
-		return -y
-	}
-	return y
 }

@@ -7,7 +7,7 @@ import "math"
 // erfEntry is erf around some c: see erfTable.
 type erfEntry struct {
 	hi, lo float64
-	c      [8]float64
+	c      [7]float64
 }
 
 // erfcEntry is e^(x²)·erfc(x) around some c: see erfcTable.
@@ -26,28 +26,25 @@ func erfSmall(x float64) float64 {
 
 // erfParts returns erf(a) = hi + lo, for 1/4 <= a < 6.
 func erfParts(a float64) (hi, lo float64) {
-	i := int(mad(a, 16, 0.5))
-	d := a - float64(float64(i)*(1.0/16))
-	e := &erfTable[i-4]
+	i := int(mad(a, 32, 0.5))
+	d := a - float64(float64(i)*(1.0/32))
+	e := &erfTable[i-8]
 	d2 := float64(d * d)
 	d4 := float64(d2 * d2)
 	p := mad(d, e.c[1], e.c[0]) + float64(d2*mad(d, e.c[3], e.c[2])) +
-		float64(d4*(mad(d, e.c[5], e.c[4])+float64(d2*mad(d, e.c[7], e.c[6]))))
+		float64(d4*(mad(d, e.c[5], e.c[4])+float64(d2*e.c[6])))
 	return e.hi, mad(d, p, e.lo)
 }
 
-// Erf returns the error function of x. Its error is below 0.7 ulp.
+// Erf returns the error function of x. Its error is below 0.66 ulp.
 func Erf(x float64) float64 {
 	a := math.Abs(x)
 	switch {
 	case a < 0.25:
-		if a < 0x1p-1000 {
+		if a < 0x1p-900 {
 			return erfTiny(x)
 		}
-		// erf(x) = x + x/8 + small, the first sum being hi + lo.
-		hi := x + float64(x*0.125)
-		lo := x - hi + float64(x*0.125)
-		return hi + (lo + erfSmall(x))
+		return erfSum(x, erfSmall(x))
 	case a < 6:
 		hi, lo := erfParts(a)
 		return math.Copysign(hi+lo, x)
@@ -57,16 +54,23 @@ func Erf(x float64) float64 {
 	return math.NaN()
 }
 
-// erfTiny is Erf for numbers so small that a product with a coefficient is or may be subnormal; also for ±0.
+// erfSum returns 9/8·x + small.
+func erfSum(x, small float64) float64 {
+	hi := x + float64(x*0.125)
+	lo := x - hi + float64(x*0.125)
+	return hi + (lo + small)
+}
+
+// erfTiny is Erf for numbers so small that a product with a coefficient, or its last bit, may be subnormal; also for ±0.
 func erfTiny(x float64) float64 {
 	if math.Abs(x) < 0x1p-1022 {
 		return x + float64(x*(0.125+erfC0)) // the product is rounded to the spacing of the result, the sum is exact
 	}
-	x *= 0x1p100
-	return float64((x + float64(x*(0.125+erfC0))) * 0x1p-100)
+	x = float64(x * 0x1p100)
+	return float64(erfSum(x, float64(x*erfC0)) * 0x1p-100)
 }
 
-// Erfc returns the complementary error function of x. Its error is below 0.6 ulp, for subnormal results too.
+// Erfc returns the complementary error function of x. Its error is below 0.62 ulp, for subnormal results too.
 func Erfc(x float64) float64 {
 	switch {
 	case x < 0.5:

@@ -80,8 +80,8 @@ func scaleSum(hi, lo float64, k int) float64 {
 		return float64((hi + lo) * power2(k))
 	}
 	// Let 2^-1022 be 1, so that subnormal results are those below 1 and have the spacing of the numbers above 1.
-	hi *= power2(k + 1022)
-	lo *= power2(k + 1022)
+	hi = float64(hi * power2(k+1022))
+	lo = float64(lo * power2(k+1022))
 	y := hi + lo
 	if y < 1 {
 		one := 1 + hi
@@ -130,7 +130,7 @@ func Exp2(x float64) float64 {
 	return mad(s, p, s)
 }
 
-// Expm1 returns e^x - 1. Its error is below 0.6 ulp.
+// Expm1 returns e^x - 1. Its error is below 0.62 ulp.
 func Expm1(x float64) float64 {
 	a := math.Abs(x)
 	switch {
@@ -151,8 +151,8 @@ func Expm1(x float64) float64 {
 		return -1
 	}
 	hi, lo, k := expParts(x, 0)
-	hi *= power2(k)
-	lo *= power2(k)
+	hi = float64(hi * power2(k))
+	lo = float64(lo * power2(k))
 	d := hi - 1
 	if hi >= 1 {
 		return d + ((hi - d - 1) + lo)

@@ -4,8 +4,8 @@ package libm
 
 import "math"
 
-// logEntry belongs to an interval of z around some c: inv is 1/c to 21 bits, ln + lnLo is -log(inv) and log2 + log2Lo is
-// -log2(inv), ln and log2 being multiples of 2^-42.
+// logEntry belongs to an interval of z around some c: inv is 1/c to 21 bits, ln + lnLo is -log(inv) and
+// log2 + log2Lo is -log2(inv), ln and log2 being multiples of 2^-42.
 type logEntry struct {
 	inv, ln, lnLo, log2, log2Lo float64
 }
@@ -88,7 +88,7 @@ func Log2(x float64) float64 {
 	return hi + (lo + float64(float64(r2*p)*(logInvLn2Hi+logInvLn2Lo)))
 }
 
-// Log1p returns the natural logarithm of 1 + x. Its error is below 0.51 ulp.
+// Log1p returns the natural logarithm of 1 + x. Its error is below 0.52 ulp.
 func Log1p(x float64) float64 {
 	if math.Abs(x) < 0x1p-9 {
 		if math.Abs(x) < 0x1p-54 {

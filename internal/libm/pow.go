@@ -111,7 +111,7 @@ func powLog(ix uint64) (hi, lo float64) {
 	b := a - q
 	lo = s - a + r + (a - b - q) + (rl + mad(k, logLn2Lo, e.lnLo) - ql)
 	r2 := float64(r * r)
-	p := logC0 + float64(r*logC1) + float64(r2*mad(r, logC3, logC2))
+	p := mad(r, powC1, powC0) + float64(r2*(mad(r, powC3, powC2)+float64(r2*powC4)))
 	lo += float64(float64(r2*r) * p)
 	hi = b + lo
 	return hi, b - hi + lo

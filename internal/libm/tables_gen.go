@@ -7,7 +7,7 @@ const expInvLn2N = 0x1.71547652b82fep+07 // 128/ln2
 const expLn2HiN = 0x1.62e42fefcp-08      // ln2/128, its first 35 bits
 const expLn2LoN = -0x1.c610ca86c3899p-44 // and the rest
 
-// expC: (e^r - 1 - r - r²/2)/r³ for |r| <= ln2/256 and a little more.
+// expC: (e^r - 1 - r - r²/2)/r³ for |r| <= ln2/256·1.01.
 const (
 	expC0 = 0x1.5555555555555p-03
 	expC1 = 0x1.55555983fece4p-05
@@ -180,6 +180,15 @@ const (
 	logC1 = -0x1.fffffffffdfdfp-03
 	logC2 = 0x1.9999e2e3b026ep-03
 	logC3 = -0x1.555595762960fp-03
+)
+
+// powC: the same, more exactly.
+const (
+	powC0 = 0x1.5555555555555p-02
+	powC1 = -0x1.fffffffffafaep-03
+	powC2 = 0x1.9999999995234p-03
+	powC3 = -0x1.5555a57e60678p-03
+	powC4 = 0x1.249290657e013p-03
 )
 
 // logTable[i] has inv = 1/c of 21 bits, log(c) = ln + lnLo with ln a multiple of 2^-42, and log2(c) alike.
@@ -451,25 +460,54 @@ const piHalf21 = 0x1.921fbp+00           // π/2, its first 21 bits
 const piHalfRest = 0x1.5110b4611a626p-22 // and the rest
 const piHalf = 0x1.921fb54442d18p+00     // π/2
 
-// sinC: (sin(x) - x)/x³ in x², for |x| <= π/4.
+// sinC: (sin(d) - d)/d³ in d², for |d| <= 1/64.
 const (
 	sinC0 = -0x1.5555555555555p-03
-	sinC1 = 0x1.1111111110babp-07
-	sinC2 = -0x1.a01a019e820aep-13
-	sinC3 = 0x1.71de37946ed6dp-19
-	sinC4 = -0x1.ae6008d11449bp-26
-	sinC5 = 0x1.5e0a4fc16be63p-33
+	sinC1 = 0x1.1111111104104p-07
+	sinC2 = -0x1.a01976ecdad32p-13
 )
 
-// cosC: (cos(x) - 1 + x²/2)/x⁴ in x², for |x| <= π/4.
+// cosC: (cos(d) - 1 + d²/2)/d⁴ in d², for |d| <= 1/64.
 const (
-	cosC0 = 0x1.5555555555555p-05
-	cosC1 = -0x1.6c16c16c16963p-10
-	cosC2 = 0x1.a01a019f4ddfdp-16
-	cosC3 = -0x1.27e4fa16cc2d1p-22
-	cosC4 = 0x1.1eeb67d026ed1p-29
-	cosC5 = -0x1.907cd8ff5edfp-37
+	cosC0 = 0x1.555555554ed4fp-05
+	cosC1 = -0x1.6c165965a687fp-10
 )
+
+// circleTable[i] is the sine and the cosine of i/32, each in two parts, and the cosine less 1.
+var circleTable = [32]circleEntry{
+	{0x0p+00, 0x0p+00, 0x1p+00, 0x0p+00, 0x0p+00},
+	{0x1.ffeaaaeeee86fp-06, -0x1.cd406fb224ae2p-60, 0x1.ffc00155527d3p-01, -0x1.3b54492d89b5bp-55, -0x1.fff5556c16a77p-12},
+	{0x1.ffaaaeeed4edbp-05, -0x1.2d16d32684b69p-59, 0x1.ff0015549f4d3p-01, 0x1.328387b99426fp-55, -0x1.ffd556c165967p-10},
+	{0x1.7f701032550e4p-04, 0x1.afc2d1800501ap-60, 0x1.fdc06bf7e6b9bp-01, 0x1.31902b535f8dbp-55, -0x1.1fca040ca325ap-08},
+	{0x1.feaaeee86ee36p-04, -0x1.afcb2bcc6f03bp-59, 0x1.fc015527d5bd3p-01, 0x1.b68f35094efb8p-55, -0x1.ff556c1521649p-08},
+	{0x1.3eb312c5d66cbp-03, 0x1.47d666b66cb91p-57, 0x1.f9c340a7cc428p-01, 0x1.c5b6b063b7462p-55, -0x1.8f2fd60cef5e4p-07},
+	{0x1.7dc102fbaf2b5p-03, 0x1.5ab50e23c97c3p-59, 0x1.f706bdf9ece1cp-01, -0x1.698c80c36dcb4p-55, -0x1.1f2840c263c8bp-06},
+	{0x1.bc6f84edc6199p-03, 0x1.9c1a56a7b0cabp-57, 0x1.f3cc7c3b3d16ep-01, -0x1.21a3ad28a3494p-57, -0x1.867078985d242p-06},
+	{0x1.faaeed4f31577p-03, -0x1.15d88508e32b8p-57, 0x1.f01549f7deea1p-01, 0x1.d3c1e99e5cafdp-55, -0x1.fd56c10422bd1p-06},
+	{0x1.1c37d64c6b876p-02, 0x1.46076fe0dcff4p-56, 0x1.ebe214f76efa8p-01, -0x1.02f9f12ba543ep-55, -0x1.41deb08910584p-05},
+	{0x1.3ad129769d3d8p-02, 0x1.03d550487839ap-63, 0x1.e733ea0193d4p-01, -0x1.6428b3546ce13p-55, -0x1.8cc15fe6c2c06p-05},
+	{0x1.591bc9fa2f597p-02, 0x1.7c74bac3fe0cbp-57, 0x1.e20bf49acd6c1p-01, -0x1.660aec7ef636bp-58, -0x1.df40b653293f1p-05},
+	{0x1.7710255764214p-02, -0x1.6ead7314bb6cep-57, 0x1.dc6b7eb995912p-01, 0x1.4b364776dcd35p-58, -0x1.1ca40a335377p-04},
+	{0x1.94a6be9f546c5p-02, -0x1.69ce13e683f58p-56, 0x1.d653f073e404p-01, -0x1.76236434bec37p-55, -0x1.4d607c60dfe03p-04},
+	{0x1.b1d8305321617p-02, -0x1.ae242cb99f519p-56, 0x1.cfc6cfa52ad9fp-01, 0x1.8b5b5508f2a0dp-55, -0x1.81c982d6a9305p-04},
+	{0x1.ce9d2e3d4a51fp-02, -0x1.2fc8a12dae298p-57, 0x1.c8c5bf8ce1a84p-01, 0x1.ab3d1a1590123p-56, -0x1.b9d20398f2bdep-04},
+	{0x1.eaee8744b05fp-02, -0x1.789b43c9b027dp-58, 0x1.c1528065b7d5p-01, -0x1.892111312e828p-55, -0x1.f56bfcd241583p-04},
+	{0x1.0362939c69955p-01, -0x1.2d8cd78397b01p-55, 0x1.b96eeef58840ep-01, 0x1.45a3cc78fadep-58, -0x1.1a444429defc8p-03},
+	{0x1.110d0c4b69c3bp-01, 0x1.d918998809981p-55, 0x1.b11d04162a4c6p-01, 0x1.1dd561efbc0c2p-56, -0x1.3b8befa756ce7p-03},
+	{0x1.1e7343236574cp-01, 0x1.22a3fa4f41d5ap-56, 0x1.a85ed4373e02dp-01, 0x1.9be06385ec792p-57, -0x1.5e84af2307f4cp-03},
+	{0x1.2b91dea88421ep-01, -0x1.fa371db216abp-55, 0x1.9f368ed912f85p-01, -0x1.1d200c5791606p-55, -0x1.8325c49bb41edp-03},
+	{0x1.386597456282bp-01, -0x1.10fada93b07a8p-56, 0x1.95a67e00cb1fdp-01, -0x1.0befda21f862dp-55, -0x1.a96607fcd380dp-03},
+	{0x1.44eb381cf386bp-01, -0x1.3ed6c1e6a5505p-55, 0x1.8bb105a5dc9p-01, 0x1.863e03e9474c1p-55, -0x1.d13be9688dbfep-03},
+	{0x1.511f9fd7b351cp-01, -0x1.5c0e861c48831p-55, 0x1.8158a31916d5dp-01, -0x1.de8b90b8228dep-57, -0x1.fa9d739ba4a8cp-03},
+	{0x1.5cffc16bf8f0dp-01, 0x1.96cb370eb578ap-55, 0x1.769fec655211fp-01, -0x1.827d5cf8c68c5p-57, -0x1.12c027355bdc2p-02},
+	{0x1.6888a4e134b2fp-01, -0x1.6b7d37644d5e6p-55, 0x1.6b898fa9efb5dp-01, 0x1.15ac786ccf4b2p-56, -0x1.28ece0ac20946p-02},
+	{0x1.73b7680dea578p-01, -0x1.2248306dc12a2p-56, 0x1.6018526f563dfp-01, 0x1.46ca5e0e432dp-55, -0x1.3fcf5b2153841p-02},
+	{0x1.7e893f5037959p-01, 0x1.0eefbaa650c4cp-55, 0x1.544f10f592ca5p-01, -0x1.e7ae8e6c7a62fp-55, -0x1.5761de14da6b7p-02},
+	{0x1.88fb7640b8da2p-01, -0x1.49987c11efaa3p-55, 0x1.4830bd7d4ceb3p-01, 0x1.df77ff20d5448p-55, -0x1.6f9e850566299p-02},
+	{0x1.930b705f9f85ap-01, -0x1.09ae60f413f4p-61, 0x1.3bc05f8b3a656p-01, 0x1.dab7124aa8c6dp-55, -0x1.887f40e98b353p-02},
+	{0x1.9cb6a9bbce64bp-01, -0x1.4f3e7a32f8d0cp-56, 0x1.2f011326420e4p-01, 0x1.8e30efe9e96c2p-56, -0x1.a1fdd9b37be38p-02},
+	{0x1.a5fab793d29c8p-01, 0x1.7482b1e8e6d85p-55, 0x1.21f608107e37ap-01, -0x1.0a3f22ad6358p-55, -0x1.bc13efdf0390dp-02},
+}
 
 // twoOverPiBits are the binary digits of 2/π, after 64 zeros that stand before the point.
 var twoOverPiBits = [21]uint64{
@@ -497,21 +535,18 @@ var twoOverPiBits = [21]uint64{
 }
 
 // Constants of tanh.
-const tanhSmall = 0x1.2p-01 // up to here the polynomial
+const tanhSmall = 0x1p-02 // up to here the polynomial
 
-// tanhC: (tanh(x) - x)/x³ in x², for |x| <= 0.5625.
+// tanhC: (tanh(x) - x)/x³ in x², for |x| <= 1/4.
 const (
-	tanhC0  = -0x1.5555555555555p-02
-	tanhC1  = 0x1.1111111110fbap-03
-	tanhC2  = -0x1.ba1ba1b9f13fbp-05
-	tanhC3  = 0x1.664f48725cfa7p-06
-	tanhC4  = -0x1.226e321be34a1p-07
-	tanhC5  = 0x1.d6d30e86900aap-09
-	tanhC6  = -0x1.7d95359471c62p-10
-	tanhC7  = 0x1.34ac995f32a28p-11
-	tanhC8  = -0x1.eaedd0ca7390cp-13
-	tanhC9  = 0x1.615a3ebd160a7p-14
-	tanhC10 = -0x1.4fc6d29be8555p-16
+	tanhC0 = -0x1.5555555555555p-02
+	tanhC1 = 0x1.111111111109fp-03
+	tanhC2 = -0x1.ba1ba1b9f6284p-05
+	tanhC3 = 0x1.664f485d3e5a1p-06
+	tanhC4 = -0x1.226e22e803926p-07
+	tanhC5 = 0x1.d6c9eceaaed45p-09
+	tanhC6 = -0x1.7c2a202c35077p-10
+	tanhC7 = 0x1.17c63c4fb30fcp-11
 )
 
 // Constants and tables of erf.
@@ -527,287 +562,563 @@ const (
 	erfC6 = 0x1.ec20d1a0dd573p-14
 )
 
-// erfTable[i-4] has erf(c) = hi + lo, c = i/16, and (erf(c+d) - erf(c))/d for |d| <= 1/32.
-var erfTable = [93]erfEntry{
+// erfTable[i-8] has erf(c) = hi + lo, c = i/32, and (erf(c+d) - erf(c))/d for |d| <= 1/64.
+var erfTable = [185]erfEntry{
 	{hi: 0x1.1af54e232d609p-02, lo: -0x1.bee921fa4172bp-56,
-		c: [8]float64{
-			0x1.0f5d1602f7e41p+00, -0x1.0f5d1602f7e41p-02, -0x1.3c974458c934dp-02, 0x1.040e8a6d7f198p-03, 0x1.47e5cf18f0175p-04, -0x1.4c0b240efd579p-05, -0x1.08c3f1a0e60ep-06, 0x1.3d98a14d5f799p-07}},
+		c: [7]float64{
+			0x1.0f5d1602f7e41p+00, -0x1.0f5d1602f7d2bp-02, -0x1.3c974458cbdacp-02, 0x1.040e8a5c2339ap-03, 0x1.47e5cfe4eb4e6p-04, -0x1.4c02755ee2b1cp-05, -0x1.08d49c0240da6p-06}},
+	{hi: 0x1.3c9aa8b84bedap-02, lo: 0x1.38e845397242dp-58,
+		c: [7]float64{
+			0x1.0ae54fa490723p+00, -0x1.2c41f999226dep-02, -0x1.2b900b640a1c9p-02, 0x1.1c6c7edd0594cp-03, 0x1.277ad77af2813p-04, -0x1.66c06d1905732p-05, -0x1.bf7749ad746f4p-07}},
 	{hi: 0x1.5da9f415ff23fp-02, lo: -0x1.a72e51e19194bp-59,
-		c: [8]float64{
-			0x1.05fd3ecbec297p+00, -0x1.477c8e7ee733dp-02, -0x1.1917b60ac94b3p-02, 0x1.322a728d4ab32p-03, 0x1.04c50a2b16d85p-04, -0x1.7ce763a57a79cp-05, -0x1.6894061f29fc8p-07, 0x1.6289987eae30cp-07}},
+		c: [7]float64{
+			0x1.05fd3ecbec298p+00, -0x1.477c8e7ee7207p-02, -0x1.1917b60acab4bp-02, 0x1.322a7279e9db5p-03, 0x1.04c50a97d8ca8p-04, -0x1.7cddb26925378p-05, -0x1.68a5cb874139ap-07}},
+	{hi: 0x1.7e15944d9d3e4p-02, lo: -0x1.95fdc3865d9b7p-57,
+		c: [7]float64{
+			0x1.00abcf3e187a9p+00, -0x1.60ec3cf56194ap-02, -0x1.05599bafe4eb7p-02, 0x1.451ef6141dc0dp-03, 0x1.c06c6e3de5de4p-05, -0x1.8e237b7820802p-05, -0x1.0ea1f0a864f45p-07}},
 	{hi: 0x1.9dd0d2b721f39p-02, lo: -0x1.1671c021d14c4p-56,
-		c: [8]float64{
-			0x1.f5f0cdaf15313p-01, -0x1.78749a434fe4ep-02, -0x1.e106c51d1eb8ap-03, 0x1.5529abccfc4a6p-03, 0x1.7488b893966acp-05, -0x1.9a79448470e9fp-05, -0x1.65bcf9a856544p-08, 0x1.7079ccf0f4d9ep-07}},
+		c: [7]float64{
+			0x1.f5f0cdaf15313p-01, -0x1.78749a434fd0cp-02, -0x1.e106c51d1ef96p-03, 0x1.5529abb8d84f1p-03, 0x1.7488b8a70e05cp-05, -0x1.9a6f31b68d09bp-05, -0x1.65c027d4426c7p-08}},
+	{hi: 0x1.bccfec24855b8p-02, lo: -0x1.47292aeeaa2fap-56,
+		c: [7]float64{
+			0x1.e9d5a8e4c934ep-01, -0x1.8dfd9939e366ep-02, -0x1.b588d8dc5bbbp-03, 0x1.623387749fadap-03, 0x1.26cf85bfef853p-05, -0x1.a1b2a2ab2f889p-05, -0x1.5b5191d669771p-09}},
 	{hi: 0x1.db081ce6e2a48p-02, lo: -0x1.7ff0a3296d9ccp-56,
-		c: [8]float64{
-			0x1.dd167c4cf9d2ap-01, -0x1.a173acc35a985p-02, -0x1.889a80f4afd11p-03, 0x1.6c2eea0d13e72p-03, 0x1.b064559e3a6e1p-06, -0x1.a3fd9e9bd5ba9p-05, 0x1.0193df4ee7cb1p-13, 0x1.676cede77efe4p-07}},
+		c: [7]float64{
+			0x1.dd167c4cf9d2ap-01, -0x1.a173acc35a84ap-02, -0x1.889a80f4ad994p-03, 0x1.6c2ee9f96e6b8p-03, 0x1.b0645448898b3p-06, -0x1.a3f3cb1db9906p-05, 0x1.05113b5ef7291p-13}},
+	{hi: 0x1.f86faa9428f9dp-02, lo: 0x1.99988b110a612p-56,
+		c: [7]float64{
+			0x1.cfc41e36c7df9p-01, -0x1.b2c7dc535b4eap-02, -0x1.5a9de93f9c13p-03, 0x1.7317957a2d8e6p-03, 0x1.133e02c304b04p-06, -0x1.a14c3ffda346dp-05, 0x1.71ecf931b0e1ep-09}},
 	{hi: 0x1.0a7ef5c18edd2p-01, lo: 0x1.5e809f1a31a28p-56,
-		c: [8]float64{
-			0x1.c1efca49a5011p-01, -0x1.c1efca49a5011p-02, -0x1.2bf5318672709p-03, 0x1.76f27de8064a4p-03, 0x1.dfeec0bb9ca6dp-08, -0x1.99f13a259069cp-05, 0x1.61f561877122fp-08, 0x1.49239231ef4d7p-07}},
+		c: [7]float64{
+			0x1.c1efca49a5011p-01, -0x1.c1efca49a4ef1p-02, -0x1.2bf531866e088p-03, 0x1.76f27dd608701p-03, 0x1.dfeeb6202a08fp-08, -0x1.99e83a95ceff5p-05, 0x1.622cd88eb15bdp-08}},
+	{hi: 0x1.1855a5fd3dd5p-01, lo: 0x1.8f68268624501p-55,
+		c: [7]float64{
+			0x1.b3aafcc27502ep-01, -0x1.cee5ac8e9c424p-02, -0x1.fa02983c854f8p-04, 0x1.77cd75dba6e98p-03, -0x1.fa6f80a086394p-10, -0x1.8e054f9d5f91bp-05, 0x1.00b6069c22514p-07}},
 	{hi: 0x1.25b8a88b6dd7fp-01, lo: 0x1.9534a3b5bd215p-55,
-		c: [8]float64{
-			0x1.a5074e215762p-01, -0x1.d9a837e5824e4p-02, -0x1.9c41d1d6074f4p-04, 0x1.75bebc1b16659p-03, -0x1.6410a5d0e9d14p-07, -0x1.7df8884941592p-05, 0x1.4a22d82354bcbp-07, 0x1.18e00cd1ba5a3p-07}},
+		c: [7]float64{
+			0x1.a5074e215762p-01, -0x1.d9a837e5823eep-02, -0x1.9c41d1d5fafb1p-04, 0x1.75bebc0bbbb8dp-03, -0x1.6410ad3c45de4p-07, -0x1.7df0da783ec31p-05, 0x1.4a49a3cebf862p-07}},
+	{hi: 0x1.32a54cb8db67bp-01, lo: -0x1.96263537d4d65p-57,
+		c: [7]float64{
+			0x1.96164fafd8de3p-01, -0x1.e23a7ea0d17a2p-02, -0x1.3f5ee1564bfc4p-04, 0x1.70e469d04612dp-03, -0x1.3da6875acf3ep-06, -0x1.6a062773d0beap-05, 0x1.8ce473b6cfa16p-07}},
 	{hi: 0x1.3f196dcd0f135p-01, lo: -0x1.f25f4f6fdf70bp-56,
-		c: [8]float64{
-			0x1.86e9694134b9ep-01, -0x1.e8a3c39181e85p-02, -0x1.c810502185ef2p-05, 0x1.6963c8a39be82p-03, -0x1.c1242959cc142p-06, -0x1.52b2661632bb1p-05, 0x1.c79218852b464p-07, 0x1.b61739a0ed3a3p-08}},
+		c: [7]float64{
+			0x1.86e9694134b9ep-01, -0x1.e8a3c39181dc5p-02, -0x1.c810502168624p-05, 0x1.6963c897a2405p-03, -0x1.c1242dcbe6d1ep-06, -0x1.52ac68f62af52p-05, 0x1.c7c096ae5d0fap-07}},
+	{hi: 0x1.4b13713ad3513p-01, lo: 0x1.e941d89557082p-57,
+		c: [7]float64{
+			0x1.7791b886e7403p-01, -0x1.ecef42310f7a2p-02, -0x1.15c3c5ce7093ap-05, 0x1.5f6890a5e0624p-03, -0x1.1da642df6acf6p-05, -0x1.3854846a516a7p-05, 0x1.fa41855ef5cc2p-07}},
 	{hi: 0x1.569243d2b3a9bp-01, lo: 0x1.8eef7012e8df5p-56,
-		c: [8]float64{
-			0x1.681ff24b4ab04p-01, -0x1.ef2bed2786b25p-02, -0x1.a425455858626p-07, 0x1.532415c2670b5p-03, -0x1.558b49cf66549p-05, -0x1.1b7ad58c15b08p-05, 0x1.11e1830dcafecp-06, 0x1.298d3689d740dp-08}},
+		c: [7]float64{
+			0x1.681ff24b4ab04p-01, -0x1.ef2bed2786aa3p-02, -0x1.a4254557d8053p-07, 0x1.532415ba44894p-03, -0x1.558b4c39606f1p-05, -0x1.1b76c42f999fdp-05, 0x1.11fac1c40af72p-06}},
+	{hi: 0x1.61955607dd15dp-01, lo: 0x1.98fddd4f54897p-55,
+		c: [7]float64{
+			0x1.58a445da7c74cp-01, -0x1.ef6c246a12e1bp-02, 0x1.e83e0da02e864p-08, 0x1.44cc65d9687fp-03, -0x1.87d3c8c0ddabep-05, -0x1.f920f7ea3a071p-06, 0x1.224b0f324cfe8p-06}},
 	{hi: 0x1.6c1c9759d0e5fp-01, lo: 0x1.b1432f2cbc455p-55,
-		c: [8]float64{
-			0x1.492e42d78d2c5p-01, -0x1.edc5644353c27p-02, 0x1.b6e8591f25e6bp-06, 0x1.349b5eaa14bafp-03, -0x1.b42a1606d3588p-05, -0x1.b84779a399151p-06, 0x1.2dea7ac1e254fp-06, 0x1.2dbf61b01f85fp-09}},
+		c: [7]float64{
+			0x1.492e42d78d2c5p-01, -0x1.edc5644353be5p-02, 0x1.b6e8591f6673fp-06, 0x1.349b5ea5f45dbp-03, -0x1.b42a18745ceb5p-05, -0x1.b843596cd6349p-06, 0x1.2e03deaf8ebebp-06}},
+	{hi: 0x1.762870f720c6fp-01, lo: 0x1.118a1b821cf7cp-55,
+		c: [7]float64{
+			0x1.39ccc1b136d5ap-01, -0x1.ea4feea4e5abap-02, 0x1.715e595342fe9p-05, 0x1.22cdbdb2a7b36p-03, -0x1.da50ae38c9af2p-05, -0x1.75556a123cc36p-06, 0x1.352c28b283937p-06}},
 	{hi: 0x1.7fb9bfaed8078p-01, lo: 0x1.66cf14bcad032p-56,
-		c: [8]float64{
-			0x1.2a8dcede3673bp-01, -0x1.e5267029187cp-02, 0x1.fe0796bb7e851p-05, 0x1.0fa23021ae3c2p-03, -0x1.fa21e96867aeep-05, -0x1.31546e1b28eadp-06, 0x1.37c6c56d3937p-06, 0x1.0bdc3268a247fp-13}},
+		c: [7]float64{
+			0x1.2a8dcede3673bp-01, -0x1.e5267029187bcp-02, 0x1.fe0796bb9cd04p-05, 0x1.0fa2302172dd1p-03, -0x1.fa21ebafc481fp-05, -0x1.31543334de534p-06, 0x1.37de9a1c54f04p-06}},
+	{hi: 0x1.88d1cd474a2ep-01, lo: 0x1.6f57a1a45df78p-55,
+		c: [7]float64{
+			0x1.1b7e98fe26217p-01, -0x1.de65a22ce05a1p-02, 0x1.40686a3f3da9fp-04, 0x1.f6b0cb6c5a8e3p-04, -0x1.09c7cae043984p-04, -0x1.da69c2a44abcfp-07, 0x1.364826c2a5bf5p-06}},
 	{hi: 0x1.91724951b8fc6p-01, lo: -0x1.27912dd352f8bp-55,
-		c: [8]float64{
-			0x1.0cab61f084b93p-01, -0x1.d62beb64e8442p-02, 0x1.7c9d756a04057p-04, 0x1.cc60567d7c701p-04, -0x1.1350f3a763b05p-04, -0x1.53bb4ca75978p-07, 0x1.30917489c838ep-06, -0x1.e37f2118639a7p-10}},
+		c: [7]float64{
+			0x1.0cab61f084b93p-01, -0x1.d62beb64e8476p-02, 0x1.7c9d756a11446p-04, 0x1.cc6056841647ep-04, -0x1.1350f4a676a18p-04, -0x1.53c1e7f371e7dp-07, 0x1.30a64b89d720ap-06}},
+	{hi: 0x1.999d4192a5715p-01, lo: -0x1.c8871576d5306p-55,
+		c: [7]float64{
+			0x1.fc3ee5d1524bp-02, -0x1.cc990045b298dp-02, 0x1.b37338e6ac6c6p-04, 0x1.a0d11ff37d3ep-04, -0x1.19bb2c98efd3fp-04, -0x1.a0cb5b3090be9p-08, 0x1.27450e20d403p-06}},
 	{hi: 0x1.a1551a16aaeafp-01, lo: 0x1.a558a46df5f67p-57,
-		c: [8]float64{
-			0x1.dfca26f5bbf88p-02, -0x1.c1cd84866038fp-02, 0x1.e4c9975d95db3p-04, 0x1.747e31bf4c3fep-04, -0x1.1d1eff39d4972p-04, -0x1.47654cdfb7cf5p-09, 0x1.1a6c0192e0fd9p-06, -0x1.cb41bfbfafd65p-09}},
+		c: [7]float64{
+			0x1.dfca26f5bbf88p-02, -0x1.c1cd8486603f4p-02, 0x1.e4c9975da085ap-04, 0x1.747e31cbd812ep-04, -0x1.1d1f000738569p-04, -0x1.479783649a469p-09, 0x1.1a7cc960bf667p-06}},
+	{hi: 0x1.a89c850b7d54dp-01, lo: -0x1.e274069b9af78p-55,
+		c: [7]float64{
+			0x1.c40b0729ed548p-02, -0x1.b5eaaef09df16p-02, 0x1.0847c7dad862fp-03, 0x1.47de0a5e82a56p-04, -0x1.1d9de8ad32c73p-04, 0x1.32acf0f167c69p-10, 0x1.0aafd5d1cf916p-06}},
 	{hi: 0x1.af767a741088bp-01, lo: -0x1.c97f778122797p-56,
-		c: [8]float64{
-			0x1.a911f096fbc26p-02, -0x1.a911f096fbc26p-02, 0x1.1b614b0f4ea54p-03, 0x1.1b614b0f5787p-04, -0x1.1b614a74e664fp-04, 0x1.2e459f1ed17ccp-08, 0x1.f0781addec959p-07, -0x1.38e91a23dd5f7p-08}},
+		c: [7]float64{
+			0x1.a911f096fbc26p-02, -0x1.a911f096fbcafp-02, 0x1.1b614b0f527adp-03, 0x1.1b614b2071013p-04, -0x1.1b614b0890de7p-04, 0x1.2e236831bbc22p-08, 0x1.f0903bcb4d2e8p-07}},
+	{hi: 0x1.b5e62fce16095p-01, lo: 0x1.bc3da0f1d0e78p-56,
+		c: [7]float64{
+			0x1.8eed36b886d93p-02, -0x1.9b64a06e4b197p-02, 0x1.2bb6e2c74d4a8p-03, 0x1.dee322e609cb5p-05, -0x1.169960d04a376p-04, 0x1.fe85a3d40aaaap-08, 0x1.c7695a3836d84p-07}},
 	{hi: 0x1.bbef0fbde6221p-01, lo: -0x1.322c1148e0d48p-55,
-		c: [8]float64{
-			0x1.75a91a7f4d2edp-02, -0x1.8d03ac274201cp-02, 0x1.3954778d67c77p-03, 0x1.88e0f7b18e1ap-05, -0x1.0f7c159c5be86p-04, 0x1.5e22cc78654d2p-07, 0x1.9ac058a347638p-07, -0x1.70264e89388ep-08}},
+		c: [7]float64{
+			0x1.75a91a7f4d2edp-02, -0x1.8d03ac27420bdp-02, 0x1.3954778d6a09fp-03, 0x1.88e0f7d9cbb3ep-05, -0x1.0f7c15f3639ebp-04, 0x1.5e0eabab6198p-07, 0x1.9ace91142f065p-07}},
+	{hi: 0x1.c194b1d49a184p-01, lo: -0x1.6776b69476ba6p-57,
+		c: [7]float64{
+			0x1.5d4fd33729015p-02, -0x1.7e0f4f0454e3fp-02, 0x1.444bc66c35b99p-03, 0x1.356dbb7e4eda2p-05, -0x1.0643de6bed04cp-04, 0x1.b2cce73db3504p-07, 0x1.6ba43c4bb3e45p-07}},
 	{hi: 0x1.c6dad2829ec62p-01, lo: -0x1.ab76d4cba3d05p-57,
-		c: [8]float64{
-			0x1.45e99bcbb7915p-02, -0x1.6ea6cf452e838p-02, 0x1.4cb3cf0a9ffcbp-03, 0x1.ca5083168d086p-06, -0x1.f65d15b6bef6bp-05, 0x1.fd1c691e493dbp-07, 0x1.3ac69081cd8bcp-07, -0x1.8b1dfb88803a2p-08}},
+		c: [7]float64{
+			0x1.45e99bcbb7915p-02, -0x1.6ea6cf452e8e5p-02, 0x1.4cb3cf0aa0b86p-03, 0x1.ca50836cef497p-06, -0x1.f65d15ef3a779p-05, 0x1.fd06ceafdc065p-07, 0x1.3acb2dbb0fef3p-07}},
+	{hi: 0x1.cbc54b476248dp-01, lo: 0x1.1a504adde06a6p-55,
+		c: [7]float64{
+			0x1.2f7cc3fe6f423p-02, -0x1.5ee8429e30af7p-02, 0x1.52a8395f9626ep-03, 0x1.31375a48ca2f6p-06, -0x1.dcf844d8e5efbp-05, 0x1.1e3b0c0e12bd4p-06, 0x1.091cabc5b09d3p-07}},
 	{hi: 0x1.d0580b2cfd249p-01, lo: 0x1.4fca6318dfee9p-55,
-		c: [8]float64{
-			0x1.1a0dc51a9934dp-02, -0x1.4ef05a0f95eebp-02, 0x1.5648b5dc47e69p-03, 0x1.40fbaba465bcfp-07, -0x1.c0db8a0442fadp-05, 0x1.388c3d792339fp-06, 0x1.aed5c84ba5316p-08, -0x1.8ba99a84f3aa5p-08}},
+		c: [7]float64{
+			0x1.1a0dc51a9934dp-02, -0x1.4ef05a0f95f98p-02, 0x1.5648b5dc47429p-03, 0x1.40fbac516aa0bp-07, -0x1.c0db89d2e6eb6p-05, 0x1.38816c5bdb257p-06, 0x1.aecdb740a8d8cp-08}},
+	{hi: 0x1.d4970f9ce00d9p-01, lo: -0x1.56704fcbdd47dp-56,
+		c: [7]float64{
+			0x1.059f59af7a906p-02, -0x1.3eda354ddd6a8p-02, 0x1.57b85ad436088p-03, 0x1.8e90c7ec693a7p-10, -0x1.a2893b2d4d3acp-05, 0x1.4d605e1793dedp-06, 0x1.4cd349a0a018p-08}},
 	{hi: 0x1.d8865d98abe01p-01, lo: -0x1.fcec4afb974d9p-55,
-		c: [8]float64{
-			0x1.e4652fadcb6b2p-03, -0x1.2ebf3dcc9f22fp-02, 0x1.571d01c5c737bp-03, -0x1.93a9a7bb4ada1p-08, -0x1.8281ce9ae7d3dp-05, 0x1.5d0002ab738bcp-06, 0x1.db7d46711ec1cp-09, -0x1.754d2d0ecb0e6p-08}},
+		c: [7]float64{
+			0x1.e4652fadcb6b2p-03, -0x1.2ebf3dcc9f2d3p-02, 0x1.571d01c5c56fp-03, -0x1.93a9a674c931p-08, -0x1.8281ce117f35cp-05, 0x1.5cf5cdf9a6403p-06, 0x1.db505e05a9c11p-09}},
+	{hi: 0x1.dc29fb60715afp-01, lo: 0x1.ab00e1d243bb7p-55,
+		c: [7]float64{
+			0x1.bf8e1b1ca2279p-03, -0x1.1eb7095e57eb1p-02, 0x1.549ea6f7a017cp-03, -0x1.b10f2035d6802p-07, -0x1.61420b6317721p-05, 0x1.6771c9e402b68p-06, 0x1.25096dd9d1b88p-09}},
 	{hi: 0x1.df85ea8db188ep-01, lo: -0x1.f71e8254d11a9p-55,
-		c: [8]float64{
-			0x1.9cb5bd549b111p-03, -0x1.0ed7443f85c33p-02, 0x1.5066cda84e64bp-03, -0x1.419fa10b65a6cp-06, -0x1.3f4176f288585p-05, 0x1.6d1d7193d57d7p-06, 0x1.e4cd151ffdc9ap-11, -0x1.4cb6b486c2af2p-08}},
+		c: [7]float64{
+			0x1.9cb5bd549b111p-03, -0x1.0ed7443f85cc5p-02, 0x1.5066cda84bbf4p-03, -0x1.419fa0c2a3abfp-06, -0x1.3f417626af0bbp-05, 0x1.6d1458e0275efp-06, 0x1.e3c299a671fcbp-11}},
+	{hi: 0x1.e29e22a89d766p-01, lo: 0x1.bcc9ef4df6e3fp-55,
+		c: [7]float64{
+			0x1.7bd5c7df3fe9cp-03, -0x1.fe674493fdf2fp-03, 0x1.4a9feacf7e273p-03, -0x1.a0082c4d6950bp-06, -0x1.1cf0e76fc6736p-05, 0x1.6e2b2ff004975p-06, -0x1.398629d8d7c31p-12}},
 	{hi: 0x1.e5768c3b4a3fcp-01, lo: 0x1.8b62674f8989p-57,
-		c: [8]float64{
-			0x1.5ce595c455b0ap-03, -0x1.dfbbadedf5d2ep-03, 0x1.4374d82e08016p-03, -0x1.f3b8d52d3018ep-06, -0x1.f572c6cda27bcp-06, 0x1.6b16f4c24ba6cp-06, -0x1.7330e714d3906p-10, -0x1.1735ac78f9a77p-08}},
+		c: [7]float64{
+			0x1.5ce595c455b0ap-03, -0x1.dfbbadedf5e22p-03, 0x1.4374d82e04cc1p-03, -0x1.f3b8d4f01fcf6p-06, -0x1.f572c4df66278p-06, 0x1.6b0f5275fec82p-06, -0x1.73d26c8fd20e9p-10}},
+	{hi: 0x1.e812fc64db369p-01, lo: 0x1.3c65eda8c4505p-55,
+		c: [7]float64{
+			0x1.3fda6bc016994p-03, -0x1.c1cb27861fd53p-03, 0x1.3b1051230b9dfp-03, -0x1.1e645a0f20b2fp-05, -0x1.b1f643c9052e3p-06, 0x1.6422ac4b0483fp-06, -0x1.3e1e929c3ad71p-09}},
 	{hi: 0x1.ea7730ed0bbb9p-01, lo: 0x1.2c5bd7ce1388bp-55,
-		c: [8]float64{
-			0x1.24a7b84d38971p-03, -0x1.a4b118ef01593p-03, 0x1.319c7a75fc985p-03, -0x1.3db5bed47edc3p-05, -0x1.7019bfd6ae35cp-06, 0x1.59d3aa1f2e8p-06, -0x1.b2b4ecc070ef4p-09, -0x1.b470b47b846bfp-09}},
+		c: [7]float64{
+			0x1.24a7b84d38971p-03, -0x1.a4b118ef01652p-03, 0x1.319c7a75f91e9p-03, -0x1.3db5bebca13bep-05, -0x1.7019bdbf439bep-06, 0x1.59cdb2a238e22p-06, -0x1.b30c6a0118b7fp-09}},
+	{hi: 0x1.eca6ccd709544p-01, lo: 0x1.f3df164d9badap-57,
+		c: [7]float64{
+			0x1.0b3f52ce8c383p-03, -0x1.8885019f5dfccp-03, 0x1.274275fc87f0fp-03, -0x1.57f73857959edp-05, -0x1.30769f5e501e1p-06, 0x1.4c7d17a459fc4p-06, -0x1.0c20401dff22cp-08}},
 	{hi: 0x1.eea5557137aep-01, lo: -0x1.385e445f2c96dp-55,
-		c: [8]float64{
-			0x1.e723726b824a8p-04, -0x1.6d5a95d0a1b7fp-03, 0x1.1c2a02beba2bbp-03, -0x1.6d5a95d0a27a7p-05, -0x1.e72376cbc3609p-07, 0x1.3ca3d74aaea6dp-06, -0x1.369f363dfe987p-08, -0x1.35b463513eff4p-09}},
+		c: [7]float64{
+			0x1.e723726b824a9p-04, -0x1.6d5a95d0a1c06p-03, 0x1.1c2a02beb6b1ap-03, -0x1.6d5a95bfb21e5p-05, -0x1.e723729c87adbp-07, 0x1.3c9f9b46e1cc8p-06, -0x1.36caf8fe09e1ep-08}},
+	{hi: 0x1.f0762fde45ee6p-01, lo: 0x1.9c3551b59fc73p-55,
+		c: [7]float64{
+			0x1.bb1c972f23e5p-04, -0x1.5341e3c017822p-03, 0x1.107929f6e7586p-03, -0x1.7e1b362128c6ep-05, -0x1.73b61e782ad55p-07, 0x1.2aa402594137ap-06, -0x1.59979761d1407p-08}},
 	{hi: 0x1.f21c9f12f0677p-01, lo: -0x1.7efe429672266p-58,
-		c: [8]float64{
-			0x1.92470a61b6965p-04, -0x1.3a47801c56a57p-03, 0x1.0453f90d3f1abp-03, -0x1.8a7c6a23941cep-05, -0x1.075c0c997b9b5p-07, 0x1.16f9ca11f802dp-06, -0x1.748e850e8cad5p-08, -0x1.762ca6b464332p-10}},
+		c: [7]float64{
+			0x1.92470a61b6965p-04, -0x1.3a47801c56aa9p-03, 0x1.0453f90d3bd9p-03, -0x1.8a7c6a1957937p-05, -0x1.075c08ae1bdecp-07, 0x1.16f73b22bff0bp-06, -0x1.74b782176dafcp-08}},
+	{hi: 0x1.f39bc242e43e6p-01, lo: -0x1.dbade2f2295e3p-55,
+		c: [7]float64{
+			0x1.6c7e64e7281cbp-04, -0x1.2274b86833fa7p-03, 0x1.efb890e5b66dfp-04, -0x1.92c7dbb16a63ep-05, -0x1.454770deead89p-08, 0x1.0202b5423d39p-06, -0x1.88787bb9ed04dp-08}},
 	{hi: 0x1.f4f693b67bd77p-01, lo: -0x1.3a1ee1406c356p-56,
-		c: [8]float64{
-			0x1.499d478bca734p-04, -0x1.0bcfca21947dbp-03, 0x1.d6631e1a2eb0ep-04, -0x1.974c03686a14p-05, -0x1.17d43f2eca539p-09, 0x1.d857f3adee123p-07, -0x1.951c78b0cfca1p-08, -0x1.2ea13861e719dp-11}},
+		c: [7]float64{
+			0x1.499d478bca735p-04, -0x1.0bcfca21947fcp-03, 0x1.d6631e1a28f4p-04, -0x1.974c036444f9cp-05, -0x1.17d4315f204cap-09, 0x1.d855e1b456a22p-07, -0x1.9540946935f14p-08}},
+	{hi: 0x1.f62fe80272419p-01, lo: -0x1.b7c25ec8b416fp-55,
+		c: [7]float64{
+			0x1.297db960e4f63p-04, -0x1.ecb83b087b392p-04, 0x1.bce18363bbc4cp-04, -0x1.985aaf961f7edp-05, 0x1.cd95ee09fe8d7p-12, 0x1.ab9c8ef2e22a2p-07, -0x1.9b89fd08f2aa7p-08}},
 	{hi: 0x1.f74a6d9a38383p-01, lo: 0x1.c33a329423946p-55,
-		c: [8]float64{
-			0x1.0bf97e95f2a63p-04, -0x1.c435059d09788p-04, 0x1.a3687c1eb3e13p-04, -0x1.9647a30b19f31p-05, 0x1.6980fa2e0a00ap-09, 0x1.7e8756ed87c23p-07, -0x1.9bc0fec11bc9fp-08, 0x1.38dd3d6c3a8efp-13}},
+		c: [7]float64{
+			0x1.0bf97e95f2a64p-04, -0x1.c435059d09777p-04, 0x1.a3687c1eaf233p-04, -0x1.9647a30c2976fp-05, 0x1.6981059846a46p-09, 0x1.7e87df5da5dcfp-07, -0x1.9bded6aa41471p-08}},
+	{hi: 0x1.f848acb544e95p-01, lo: -0x1.b27a62d67b274p-55,
+		c: [7]float64{
+			0x1.e1d4cf1e2450ap-05, -0x1.9e12e1fde732p-04, 0x1.8a27806de83c5p-04, -0x1.91674e16ec8e7p-05, 0x1.3bc75e5477b58p-08, 0x1.51b675a01d965p-07, -0x1.96d51655aeafp-08}},
 	{hi: 0x1.f92d077f8d56dp-01, lo: 0x1.8b55ef493fce7p-56,
-		c: [8]float64{
-			0x1.b055303221015p-05, -0x1.7a4a8a2bdce13p-04, 0x1.7148c3d57fdacp-04, -0x1.8a0da54309b57p-05, 0x1.b2225348fec33p-08, 0x1.25b379eb3f61p-07, -0x1.8cf3ae8a95e96p-08, 0x1.7e4dc78d35bb5p-11}},
+		c: [7]float64{
+			0x1.b055303221015p-05, -0x1.7a4a8a2bdcdbfp-04, 0x1.7148c3d57c379p-04, -0x1.8a0da54841691p-05, 0x1.b22257a9ba873p-08, 0x1.25b6167c9d7d1p-07, -0x1.8d0a92979f2bep-08}},
+	{hi: 0x1.f9f9ba8d3c733p-01, lo: 0x1.cd57612f5f4f7p-55,
+		c: [7]float64{
+			0x1.83298d717210ep-05, -0x1.58d101f909902p-04, 0x1.58f1456f7dbb5p-04, -0x1.808d17ba215p-05, 0x1.0c1bdcd0c416dp-07, 0x1.f606016ec978p-08, -0x1.7f214d16915d1p-08}},
 	{hi: 0x1.fab0dd89d1309p-01, lo: -0x1.ae61bd9db1babp-55,
-		c: [8]float64{
-			0x1.5a08e85af27ep-05, -0x1.399812926bc23p-04, 0x1.4140efb71c55p-04, -0x1.7535a61a45199p-05, 0x1.374c8731acf6cp-07, 0x1.a4070c13ab6d7p-08, -0x1.6dac28fd01c91p-08, 0x1.2eae750319d02p-10}},
+		c: [7]float64{
+			0x1.5a08e85af27ep-05, -0x1.399812926bb9fp-04, 0x1.4140efb719cf7p-04, -0x1.7535a62289936p-05, 0x1.374c88b621591p-07, 0x1.a40f51f227224p-08, -0x1.6dbc0735a646cp-08}},
+	{hi: 0x1.fb54641aebbc9p-01, lo: -0x1.79972bf893ddbp-55,
+		c: [7]float64{
+			0x1.34ac36ad8dafep-05, -0x1.1c8ec267fe94cp-04, 0x1.2a52c5d83c089p-04, -0x1.68541b356a872p-05, 0x1.5afe42134dff4p-07, 0x1.5639a19012617p-08, -0x1.597b2d71f3b1fp-08}},
 	{hi: 0x1.fbe61eef4cf6ap-01, lo: 0x1.15ded88667618p-55,
-		c: [8]float64{
-			0x1.12ceb37ff9bc3p-05, -0x1.01a1c847fa207p-04, 0x1.143d1c6f50853p-04, -0x1.5a316520bb4dbp-05, 0x1.779b1d6985f48p-07, 0x1.0d099e7a77bf7p-08, -0x1.42f0db0009e2fp-08, 0x1.76cc35f74ad03p-10}},
+		c: [7]float64{
+			0x1.12ceb37ff9bc3p-05, -0x1.01a1c847fa163p-04, 0x1.143d1c6f4f0bdp-04, -0x1.5a31652af8ce5p-05, 0x1.779b1e4ca10c2p-07, 0x1.0d13dd3ea2629p-08, -0x1.42fa21df728a6p-08}},
+	{hi: 0x1.fc67bcf2d7b8fp-01, lo: -0x1.0d273418771a5p-55,
+		c: [7]float64{
+			0x1.e85c449e377f3p-06, -0x1.d177f166cccf8p-05, 0x1.fe23b75845d19p-05, -0x1.4b120fa8bb291p-05, 0x1.8d9906ca289c6p-07, 0x1.921771ad921d7p-09, -0x1.2acceb010f2fep-08}},
 	{hi: 0x1.fcdacca0bfb73p-01, lo: -0x1.2c33d88729e43p-55,
-		c: [8]float64{
-			0x1.b1160991ff736p-06, -0x1.a38d59456f77dp-05, 0x1.d5bd91b6b12fbp-05, -0x1.3b35dcbc82cbbp-05, 0x1.9d76b0471cf8fp-07, 0x1.14c88b0d68d77p-09, -0x1.117acd354fde6p-08, 0x1.9b1c060a859dcp-10}},
+		c: [7]float64{
+			0x1.b1160991ff737p-06, -0x1.a38d59456f615p-05, 0x1.d5bd91b6b0142p-05, -0x1.3b35dcc7becafp-05, 0x1.9d76b09c6d1ffp-07, 0x1.14df0531ecc7dp-09, -0x1.117e49416e117p-08}},
+	{hi: 0x1.fd40bd6d7a785p-01, lo: 0x1.60d428f21fbb8p-55,
+		c: [7]float64{
+			0x1.7f5188610ddc8p-06, -0x1.7954423f898e3p-05, 0x1.af5baae337af1p-05, -0x1.2ad77b833d51cp-05, 0x1.a7b8c4a7b2ea2p-07, 0x1.45c15b281f1eap-10, -0x1.ef1c653d8d4aap-09}},
 	{hi: 0x1.fd9ae142795e3p-01, lo: 0x1.972801904b9a3p-56,
-		c: [8]float64{
-			0x1.529b9e8cf9a1ep-06, -0x1.529b9e8cf9a1ep-05, 0x1.8b0ae3a478298p-05, -0x1.1a2c59757cd8bp-05, 0x1.ace7406ce500bp-07, 0x1.e193742d899d6p-12, -0x1.bae3f21feb2a7p-09, 0x1.a0f1c24f44031p-10}},
+		c: [7]float64{
+			0x1.529b9e8cf9a1ep-06, -0x1.529b9e8cf98b1p-05, 0x1.8b0ae3a478918p-05, -0x1.1a2c5980e20ep-05, 0x1.ace7404d9ab38p-07, 0x1.e249d5226d2f6p-12, -0x1.bae1636f2a0dap-09}},
+	{hi: 0x1.fdea6e062d0c9p-01, lo: -0x1.64c6b684260bcp-56,
+		c: [7]float64{
+			0x1.2a875b5ffab56p-06, -0x1.2f3178cd7a89cp-05, 0x1.68d1c45b96ee4p-05, -0x1.09648dde6b0bap-05, 0x1.ad8b14841aa8cp-07, -0x1.eea87bf5084c7p-13, -0x1.871a46b001d8fp-09}},
 	{hi: 0x1.fe307f2b503dp-01, lo: -0x1.8a555000387f8p-57,
-		c: [8]float64{
-			0x1.06ae13b0d3255p-06, -0x1.0ee3844e59be7p-05, 0x1.48b127f8ebf83p-05, -0x1.f155b4e7dbe5ap-06, 0x1.aa2c07d185623p-07, -0x1.bbf7daa47d4a2p-11, -0x1.548569d56f1e5p-09, 0x1.8e94f95ba9ad2p-10}},
+		c: [7]float64{
+			0x1.06ae13b0d3255p-06, -0x1.0ee3844e59a8ap-05, 0x1.48b127f8ed879p-05, -0x1.f155b4fda600ep-06, 0x1.aa2c07595623dp-07, -0x1.bba0ad42b02b8p-11, -0x1.547b97eae7755p-09}},
+	{hi: 0x1.fe6e1742f7cf6p-01, lo: -0x1.cebcf3e303f16p-55,
+		c: [7]float64{
+			0x1.cd5ec93c12432p-07, -0x1.e2ff3aaae2f47p-06, 0x1.2aa4e582424eap-05, -0x1.d0498264aeb0bp-06, 0x1.a34eda16c2225p-07, -0x1.6803b877d83cp-10, -0x1.239f7a60e8147p-09}},
 	{hi: 0x1.fea4218d6594ap-01, lo: -0x1.e3333d8f7d98cp-58,
-		c: [8]float64{
-			0x1.94624e78e0fbp-07, -0x1.ada873606f0a9p-06, 0x1.0ea475da3988ap-05, -0x1.afe553fa46f71p-06, 0x1.9973b547c7279p-07, -0x1.dd78eb917061ap-10, -0x1.ea29b24498f9ep-10, 0x1.6a92a883a173cp-10}},
+		c: [7]float64{
+			0x1.94624e78e0fafp-07, -0x1.ada873606ee2fp-06, 0x1.0ea475da3be3cp-05, -0x1.afe5540e19accp-06, 0x1.9973b49248d96p-07, -0x1.dd51448e94575p-10, -0x1.ea0c09ec67453p-10}},
+	{hi: 0x1.fed37386190fbp-01, lo: 0x1.72b16817d4f0fp-55,
+		c: [7]float64{
+			0x1.61beae53b72b7p-07, -0x1.7d6193f24155ap-06, 0x1.e947279e4a3acp-06, -0x1.9060302329d35p-06, 0x1.8d14d4c6e03bdp-07, -0x1.1f66c357c84bbp-09, -0x1.922c2d8193f32p-10}},
 	{hi: 0x1.fefcce6813974p-01, lo: -0x1.b27cf5025d1c8p-58,
-		c: [8]float64{
-			0x1.34d7dbc76d7e7p-07, -0x1.51cc18621fc23p-06, 0x1.b925a998810c9p-06, -0x1.71e7d408c9cafp-06, 0x1.7ea58163fcda6p-07, -0x1.46eb9c7dc1205p-09, -0x1.4060abe323289p-10, 0x1.3b2fb62d17049p-10}},
+		c: [7]float64{
+			0x1.34d7dbc76d7e5p-07, -0x1.51cc18621f9fbp-06, 0x1.b925a99886b18p-06, -0x1.71e7d41a05bd9p-06, 0x1.7ea5808a9b0a4p-07, -0x1.46da6024511bdp-09, -0x1.403d2661be95cp-10}},
+	{hi: 0x1.ff20e0a7ba8c2p-01, lo: -0x1.03f8b2fd7d512p-57,
+		c: [7]float64{
+			0x1.0d1d69569b82dp-07, -0x1.2a8ca0dc14658p-06, 0x1.8cc071b719ba1p-06, -0x1.54a148983d5d6p-06, 0x1.6e9136284add1p-07, -0x1.65b05f9820979p-09, -0x1.e95fc8798ab9bp-11}},
 	{hi: 0x1.ff404760319b4p-01, lo: 0x1.f142071432025p-56,
-		c: [8]float64{
-			0x1.d4143a9dfe968p-08, -0x1.074b60f8df349p-06, 0x1.63ef61e81e358p-06, -0x1.38a98327893ebp-06, 0x1.5d3b18ade17cep-07, -0x1.7cae0d2787cc6p-09, -0x1.5fe3e28bb43e3p-11, 0x1.06016174c5f5ep-10}},
+		c: [7]float64{
+			0x1.d4143a9dfe965p-08, -0x1.074b60f8df17ep-06, 0x1.63ef61e82437bp-06, -0x1.38a98335dd329p-06, 0x1.5d3b17c67804fp-07, -0x1.7c9fb9208e788p-09, -0x1.5f9841f35fcebp-11}},
+	{hi: 0x1.ff5b8fb26f5f6p-01, lo: -0x1.7e918d19780fdp-55,
+		c: [7]float64{
+			0x1.9646f35a76624p-08, -0x1.cf68ed932ed4bp-07, 0x1.3e8735b5b730bp-06, -0x1.1e1611b7936p-06, 0x1.4afd8cdb90ec2p-07, -0x1.8c652a03cb612p-09, -0x1.c6d17adb16822p-12}},
 	{hi: 0x1.ff733814af88cp-01, lo: 0x1.0a87238cea4f9p-56,
-		c: [8]float64{
-			0x1.5ff2750fe7823p-08, -0x1.96f0575a63ae5p-07, 0x1.1c5a643efe40cp-06, -0x1.04f5caaf21242p-06, 0x1.382a155955a04p-07, -0x1.95cab9826dcd5p-09, -0x1.d47af3293d147p-13, 0x1.9f5829bcaba73p-11}},
+		c: [7]float64{
+			0x1.5ff2750fe782p-08, -0x1.96f0575a6380ep-07, 0x1.1c5a643f042bcp-06, -0x1.04f5caba7cd8p-06, 0x1.382a147569a17p-07, -0x1.95bf5dfbe9336p-09, -0x1.d35101640a89fp-13}},
+	{hi: 0x1.ff87b1913e853p-01, lo: -0x1.3ca99c8d2cea5p-56,
+		c: [7]float64{
+			0x1.30499b503957fp-08, -0x1.64964202030b6p-07, 0x1.fa73d7eb1b5cep-07, -0x1.daa3006fffdecp-07, 0x1.250942cd33323p-07, -0x1.996b8fbd3a55p-09, -0x1.3a47892db41bap-15}},
 	{hi: 0x1.ff9960f3eb327p-01, lo: -0x1.08b1ca6e97f8p-56,
-		c: [8]float64{
-			0x1.06918b6355627p-08, -0x1.37ccd585f564bp-07, 0x1.c1ec102e2b403p-07, -0x1.ae59615f8ce71p-07, 0x1.11dae5507b519p-07, -0x1.982b27dad177dp-09, 0x1.0121ffac7d28cp-13, 0x1.378a9a8f90561p-11}},
+		c: [7]float64{
+			0x1.06918b6355624p-08, -0x1.37ccd585f542ap-07, 0x1.c1ec102e363bbp-07, -0x1.ae59617097a63p-07, 0x1.11dae47cfe3d4p-07, -0x1.9822a2d5ee2a2p-09, 0x1.02367590c7062p-13}},
+	{hi: 0x1.ffa89fe5b3625p-01, lo: 0x1.934b204fa7706p-55,
+		c: [7]float64{
+			0x1.c4412bf4b8f0bp-09, -0x1.100f34713724p-07, 0x1.8ebda0768e7c4p-07, -0x1.850c68f7495e5p-07, 0x1.fdac8358488fbp-08, -0x1.9296b57fd9789p-09, 0x1.10a28280c757ep-12}},
 	{hi: 0x1.ffb5bdf67fe6fp-01, lo: 0x1.4e830346f6e7fp-62,
-		c: [8]float64{
-			0x1.84ba3004a50d5p-09, -0x1.d9c2ea85a927ep-08, 0x1.60898536d7444p-07, -0x1.5eb1c899ee61p-07, 0x1.d854f8c4854d6p-08, -0x1.89771a64b149dp-09, 0x1.8831c1288b95p-12, 0x1.b34b01e33b55p-12}},
+		c: [7]float64{
+			0x1.84ba3004a50dp-09, -0x1.d9c2ea85a8f84p-08, 0x1.60898536e0f39p-07, -0x1.5eb1c8a5d6f39p-07, 0x1.d854f74f85d8cp-08, -0x1.89712691ac206p-09, 0x1.88aba68b5f81dp-12}},
+	{hi: 0x1.ffc10194fcb64p-01, lo: 0x1.ea147ac20184fp-55,
+		c: [7]float64{
+			0x1.4d78bba8ca5fdp-09, -0x1.9ba107a459a7fp-08, 0x1.36f273fbd8fap-07, -0x1.3b38709913049p-07, 0x1.b3fdff2d9cdbap-08, -0x1.7d5109bc03c7fp-09, 0x1.eac665f3d8c98p-12}},
 	{hi: 0x1.ffcaa8f4c9beap-01, lo: 0x1.b0cee160116f9p-55,
-		c: [8]float64{
-			0x1.1d83170fbf7p-09, -0x1.64e3dcd3af4bbp-08, 0x1.119da0c46497ap-07, -0x1.1a89b97ce831cp-07, 0x1.90e813cc057b4p-08, -0x1.6ecdc0364b90dp-09, 0x1.1c1f6fe40e603p-11, 0x1.117e6bf2d513bp-12}},
+		c: [7]float64{
+			0x1.1d83170fbf6fbp-09, -0x1.64e3dcd3af2dcp-08, 0x1.119da0c46cbcbp-07, -0x1.1a89b98464552p-07, 0x1.90e8129254d9bp-08, -0x1.6eca02a748e69p-09, 0x1.1c52b19cf15dp-11}},
+	{hi: 0x1.ffd2eae369a07p-01, lo: -0x1.83b0b306f73d7p-57,
+		c: [7]float64{
+			0x1.e7f232d9e263p-10, -0x1.34c7442de12c7p-08, 0x1.e066bed099291p-08, -0x1.f914f2d129167p-08, 0x1.6f466303ac624p-08, -0x1.5e637e54e0079p-09, 0x1.3a08aad0545a7p-11}},
 	{hi: 0x1.ffd9f78c7524ap-01, lo: 0x1.04ed6ff98e45dp-55,
-		c: [8]float64{
-			0x1.a024365f771c4p-10, -0x1.0a9732d5284dep-08, 0x1.a4bf47a4231c6p-08, -0x1.c23802d8a08ddp-08, 0x1.4f40080d64c13p-08, -0x1.4c9a2d6cede43p-09, 0x1.4f45b7e8cd9c5p-11, 0x1.190329e5fc2a5p-13}},
+		c: [7]float64{
+			0x1.a024365f771bdp-10, -0x1.0a9732d5283e8p-08, 0x1.a4bf47a4302bap-08, -0x1.c23802e053037p-08, 0x1.4f400711e9912p-08, -0x1.4c9841529a4e3p-09, 0x1.4f6ecf5874e15p-11}},
+	{hi: 0x1.ffdff92db56e5p-01, lo: -0x1.8aeef06f8b149p-56,
+		c: [7]float64{
+			0x1.6235fbd7a4345p-10, -0x1.cb5e029ba8e14p-09, 0x1.6fa4c7ef46fa4p-08, -0x1.903a0835022bep-08, 0x1.30f12c8e1b093p-08, -0x1.39d640d26f89p-09, 0x1.5d6f27ffcaa2dp-11}},
 	{hi: 0x1.ffe514bbdc197p-01, lo: -0x1.cd963345b5c6dp-58,
-		c: [8]float64{
-			0x1.2ce8988092453p-10, -0x1.8af14828bffa8p-09, 0x1.407fbd18e71f8p-08, -0x1.62d4c6d497a27p-08, 0x1.146c4c06330ffp-08, -0x1.267f3c85c29b2p-09, 0x1.64d08feb3e72bp-11, 0x1.23d518ee61d8p-15}},
+		c: [7]float64{
+			0x1.2ce898809244ep-10, -0x1.8af14828bff27p-09, 0x1.407fbd18f10e9p-08, -0x1.62d4c6d6997f6p-08, 0x1.146c4b46e902dp-08, -0x1.267ebc892dc07p-09, 0x1.64efd175d2a42p-11}},
+	{hi: 0x1.ffe96a78a04a9p-01, lo: -0x1.2816fccca0095p-55,
+		c: [7]float64{
+			0x1.fe41cd9bb4eeep-11, -0x1.52d7b2896627dp-09, 0x1.16c192d8802ebp-08, -0x1.39bfce9b04793p-08, 0x1.f376a563d8d2cp-09, -0x1.12e68f4aed99dp-09, 0x1.66cf6d8ecfffdp-11}},
 	{hi: 0x1.ffed167b12ac2p-01, lo: -0x1.ddc0ce3ed8fcbp-55,
-		c: [8]float64{
-			0x1.afc85e0f82e19p-11, -0x1.221a9f326bef5p-09, 0x1.e3c9aab8fd87ep-09, -0x1.14b1b9813da8cp-08, 0x1.c1c19cbbf5d76p-09, -0x1.feac3f159ef6bp-10, 0x1.63cbf343d71fp-11, -0x1.432f721d91d58p-15}},
+		c: [7]float64{
+			0x1.afc85e0f82e12p-11, -0x1.221a9f326bf82p-09, 0x1.e3c9aab90bb64p-09, -0x1.14b1b97f0ae07p-08, 0x1.c1c19baae1a9ap-09, -0x1.fead5952c2145p-10, 0x1.63e242943ef38p-11}},
+	{hi: 0x1.fff0312b010b5p-01, lo: 0x1.155deb2d93f68p-55,
+		c: [7]float64{
+			0x1.6caa0d3582fe9p-11, -0x1.efb729f4be308p-10, 0x1.a2da7cec01415p-09, -0x1.e6c27acb12dc1p-09, 0x1.93b1f3555df04p-09, -0x1.d81984a82e2cbp-10, 0x1.5ceffe5cb9fd9p-11}},
 	{hi: 0x1.fff2cfb0453d9p-01, lo: 0x1.9a913686042a3p-55,
-		c: [8]float64{
-			0x1.3360ccd23db3fp-11, -0x1.a6a519a114d72p-10, 0x1.69cf466cc49f4p-09, -0x1.ab0c273abb2e9p-09, 0x1.693596c12c8cdp-09, -0x1.b2755d1dc8846p-10, 0x1.52a3791dd460dp-11, -0x1.74e41ce04a7acp-14}},
+		c: [7]float64{
+			0x1.3360ccd23db3ap-11, -0x1.a6a519a114ffdp-10, 0x1.69cf466ccde5cp-09, -0x1.ab0c27308da3cp-09, 0x1.6935960e90254p-09, -0x1.b277e936f1f72p-10, 0x1.52b2109d8921dp-11}},
+	{hi: 0x1.fff50456dab8cp-01, lo: -0x1.a197ab9f52a4fp-58,
+		c: [7]float64{
+			0x1.0295ef6591848p-11, -0x1.679880e93e8d3p-10, 0x1.37d38e3a704dep-09, -0x1.75b37196282d9p-09, 0x1.4231c3c639f7dp-09, -0x1.8e1b5c6600ba9p-10, 0x1.45d28e4c78e6p-11}},
 	{hi: 0x1.fff6dee89352ep-01, lo: 0x1.b96c0ba13851dp-55,
-		c: [8]float64{
-			0x1.b23a5a23e4215p-12, -0x1.315107613c675p-10, 0x1.0c243329a4815p-09, -0x1.463011625c43cp-09, 0x1.1e84d16bdb5fap-09, -0x1.6b41880dca7ffp-10, 0x1.36e34d814999cp-11, -0x1.f72ac6ca29ccap-14}},
+		c: [7]float64{
+			0x1.b23a5a23e421p-12, -0x1.315107613c9e4p-10, 0x1.0c243329a9c0dp-09, -0x1.463011549dda1p-09, 0x1.1e84d106cd79bp-09, -0x1.6b44f83a34707p-10, 0x1.36eb8ee72c589p-11}},
+	{hi: 0x1.fff86cfd3e657p-01, lo: -0x1.2e06af13b7209p-56,
+		c: [7]float64{
+			0x1.6be02102b352p-12, -0x1.02b15777ebb7bp-10, 0x1.cc1d886874c84p-10, -0x1.1bff70576c062p-09, 0x1.fc0f76cf9f155p-10, -0x1.4a25df06ba0c3p-10, 0x1.2686f3fcfec2dp-11}},
 	{hi: 0x1.fff9ba420e834p-01, lo: 0x1.1379ec5aa630ep-56,
-		c: [8]float64{
-			0x1.30538fbb77ecfp-12, -0x1.b5781e9d7c649p-11, 0x1.89e17c0748fa3p-10, -0x1.ed4ac7dae183p-10, 0x1.c11f275b1d0e8p-10, -0x1.2add1d9685659p-10, 0x1.151b3bec1d4ap-11, -0x1.1c40fbfcc5e9fp-13}},
+		c: [7]float64{
+			0x1.30538fbb77ecdp-12, -0x1.b5781e9d7ce0dp-11, 0x1.89e17c074d2fcp-10, -0x1.ed4ac7bbd01b2p-10, 0x1.c11f270a10adp-10, -0x1.2ae100324bd98p-10, 0x1.151e8b5782c62p-11}},
+	{hi: 0x1.fffad0b901755p-01, lo: 0x1.70d5c6bd7b275p-57,
+		c: [7]float64{
+			0x1.fc0d55470cf51p-13, -0x1.7121aff59fe95p-11, 0x1.506d6992fc8c3p-10, -0x1.ab595ff62974ap-10, 0x1.8bdd79a226e49p-10, -0x1.0d8cd4feb18e7p-10, 0x1.031c7c80fcab7p-11}},
 	{hi: 0x1.fffbb8f1049c6p-01, lo: 0x1.d2c6266b51f27p-56,
-		c: [8]float64{
-			0x1.a740684026554p-13, -0x1.36d34c8f1c26cp-11, 0x1.1eb6e14975108p-10, -0x1.714eb8cc030a4p-10, 0x1.5bec08b77bf8bp-10, -0x1.e4621e7c7d556p-11, 0x1.e1b892d4ba577p-12, -0x1.243d55110cae6p-13}},
+		c: [7]float64{
+			0x1.a740684026555p-13, -0x1.36d34c8f1ca69p-11, 0x1.1eb6e14974a31p-10, -0x1.714eb8ac1065ap-10, 0x1.5bec08bfb984p-10, -0x1.e46a1bc39e232p-11, 0x1.e1b7e63a6d4ebp-12}},
+	{hi: 0x1.fffc7a37857d2p-01, lo: -0x1.97b31125dd25ap-56,
+		c: [7]float64{
+			0x1.5feada379d8b7p-13, -0x1.05304df5476c1p-11, 0x1.e79c081b79f22p-11, -0x1.3e5dc0e68a34fp-10, 0x1.30eb20cae295ep-10, -0x1.b1b85513d8f4ep-11, 0x1.bd53f0fb825fbp-12}},
 	{hi: 0x1.fffd1ac4135f9p-01, lo: 0x1.eeafa1ecd6cefp-55,
-		c: [8]float64{
-			0x1.2408e9ba3327bp-13, -0x1.b60d5e974cbcp-12, 0x1.9db74b1d2515ap-11, -0x1.11c85b1e8bdd1p-10, 0x1.0a7b54fde50ap-10, -0x1.82f236541e643p-11, 0x1.999290614e67cp-12, -0x1.1a95812bd7b66p-13}},
+		c: [7]float64{
+			0x1.2408e9ba3327fp-13, -0x1.b60d5e974db33p-12, 0x1.9db74b1d1ddaap-11, -0x1.11c85affa62ddp-10, 0x1.0a7b554384b76p-10, -0x1.82f9f02796e88p-11, 0x1.998cdffc61be8p-12}},
+	{hi: 0x1.fffd9fdeabccep-01, lo: 0x1.0c43c38b1d741p-55,
+		c: [7]float64{
+			0x1.e3bcf436a1a95p-14, -0x1.6e95311167714p-12, 0x1.5e3edf674e3d5p-11, -0x1.d5be6cd9ee117p-11, 0x1.d07da136202a6p-11, -0x1.5817e4889b9c7p-11, 0x1.76ca55ef7bc2cp-12}},
 	{hi: 0x1.fffe0e0140857p-01, lo: -0x1.6aa36f86c14ddp-57,
-		c: [8]float64{
-			0x1.8fdc1b2dcf7aep-14, -0x1.322484cf12dabp-12, 0x1.27dc1bc6db346p-11, -0x1.9202f465e68c2p-11, 0x1.93b4c893002d4p-11, -0x1.30e9e672653c1p-11, 0x1.5566e30cd7b9dp-12, -0x1.0550185e72ac6p-13}},
+		c: [7]float64{
+			0x1.8fdc1b2dcf7b9p-14, -0x1.322484cf13bf4p-12, 0x1.27dc1bc6d0031p-11, -0x1.9202f42cc0186p-11, 0x1.93b4c96a8a4c9p-11, -0x1.30f10b7c7dc62p-11, 0x1.555e14dffe54bp-12}},
+	{hi: 0x1.fffe68f4fa777p-01, lo: 0x1.2f2176070778ep-60,
+		c: [7]float64{
+			0x1.49e17724f4d41p-14, -0x1.fe48c44d2c69ep-13, 0x1.f2bd95d72a7d4p-12, -0x1.573891526bdf5p-11, 0x1.5decc3faae07dp-11, -0x1.0d5c645bff0a4p-11, 0x1.35864c00a7e8bp-12}},
 	{hi: 0x1.fffeb3ebb267bp-01, lo: 0x1.e47f697047cbap-57,
-		c: [8]float64{
-			0x1.0f9e1b4dd36d2p-14, -0x1.a8670aa99a5bdp-13, 0x1.a3737e2a49d85p-12, -0x1.24544f02d09f4p-11, 0x1.2e7e753272e56p-11, -0x1.da496ea4aa17fp-12, 0x1.177a4d2c512cp-12, -0x1.d2a44afdc8835p-14}},
+		c: [7]float64{
+			0x1.0f9e1b4dd36dfp-14, -0x1.a8670aa99bf42p-13, 0x1.a3737e2a2f5a7p-12, -0x1.24544ecfc7fa4p-11, 0x1.2e7e763186cddp-11, -0x1.da563101694f1p-12, 0x1.176fe19187713p-12}},
+	{hi: 0x1.fffef1960d85dp-01, lo: -0x1.f7cc780a237bap-55,
+		c: [7]float64{
+			0x1.be6abbb10a5aap-15, -0x1.60403819b3a91p-13, 0x1.5fff1dde5335p-12, -0x1.f0c93c1484786p-12, 0x1.04cbf66eef93dp-11, -0x1.a0547fc27b144p-12, 0x1.f6715a259952ep-13}},
 	{hi: 0x1.ffff2436a21dcp-01, lo: -0x1.3607959a29d36p-55,
-		c: [8]float64{
-			0x1.6e2367dc27f79p-15, -0x1.23c436c36fdabp-13, 0x1.26bf00869671ap-12, -0x1.a51fb50b15c37p-12, 0x1.c082514a5a5f8p-12, -0x1.6c3dbfe46fa62p-12, 0x1.c1f903477458cp-13, -0x1.94c30df62bbcdp-14}},
+		c: [7]float64{
+			0x1.6e2367dc27f95p-15, -0x1.23c436c3713cdp-13, 0x1.26bf00867ab43p-12, -0x1.a51fb4b28b36ep-12, 0x1.c08253608b763p-12, -0x1.6c48d1385259ep-12, 0x1.c1e330c90d81ep-13}},
+	{hi: 0x1.ffff4db27f146p-01, lo: 0x1.ddecdd6d729f6p-55,
+		c: [7]float64{
+			0x1.2bb5cc22e5db6p-15, -0x1.e25894882c7a8p-14, 0x1.ec8a8e59da354p-13, -0x1.642571d9f1386p-12, 0x1.80a83a58cbc0ap-12, -0x1.3dc5c9313b1a1p-12, 0x1.91414158d7976p-13}},
 	{hi: 0x1.ffff6f9f67e55p-01, lo: 0x1.e1e4483ba034bp-55,
-		c: [8]float64{
-			0x1.e9b5e8d00ce4p-16, -0x1.8de3cd290a7bfp-14, 0x1.9aa489e401278p-13, -0x1.2c7d5ef0565b3p-12, 0x1.490a4b03b5cd1p-12, -0x1.145464b9636a1p-12, 0x1.649a9d45b88fdp-13, -0x1.56795ab6fa505p-14}},
+		c: [7]float64{
+			0x1.e9b5e8d00ce77p-16, -0x1.8de3cd290cd35p-14, 0x1.9aa489e3cb312p-13, -0x1.2c7d5ea56a38dp-12, 0x1.490a4d0b4844cp-12, -0x1.145dc21ed42f5p-12, 0x1.648563b9d504p-13}},
+	{hi: 0x1.ffff8b500e77cp-01, lo: -0x1.1014e1f7cc69bp-56,
+		c: [7]float64{
+			0x1.8f4ccca7fc90dp-16, -0x1.478cffe1cf518p-14, 0x1.559f04ad4e411p-13, -0x1.f9e16328b2068p-13, 0x1.18bda8a1d1c29p-12, -0x1.df49311730af9p-13, 0x1.3b9ab2fff6526p-13}},
 	{hi: 0x1.ffffa1de8c582p-01, lo: 0x1.832540129302ap-55,
-		c: [8]float64{
-			0x1.44f21e49054cp-16, -0x1.0d18811478657p-14, 0x1.1b964d43c194dp-13, -0x1.a8d7851f2ecddp-13, 0x1.ddd6dbaf70bedp-13, -0x1.9e52b7099605cp-13, 0x1.167439c66374ep-13, -0x1.1b7dd27ebeed8p-14}},
+		c: [7]float64{
+			0x1.44f21e49054f2p-16, -0x1.0d1881147a55ap-14, 0x1.1b964d438fbap-13, -0x1.a8d784a322822p-13, 0x1.ddd6df6f7adfp-13, -0x1.9e62382d11845p-13, 0x1.16609de5c0066p-13}},
+	{hi: 0x1.ffffb43555b5fp-01, lo: 0x1.c17f83c5c2d0ap-55,
+		c: [7]float64{
+			0x1.07ebd2a2d2844p-16, -0x1.b93e44283b751p-15, 0x1.d5cf151498249p-14, -0x1.63f5ead68b00cp-13, 0x1.95a040f4dc52ap-13, -0x1.653c5eb053cfdp-13, 0x1.e95b423b001bcp-14}},
 	{hi: 0x1.ffffc316d9edp-01, lo: -0x1.8b32f44f46b3bp-55,
-		c: [8]float64{
-			0x1.abe09e9144b05p-17, -0x1.690585ca91f93p-15, 0x1.84522fe8da8bbp-14, -0x1.298f8d45fff7p-13, 0x1.5775740c7eeaap-13, -0x1.330aaab6d2724p-13, 0x1.acc6300a28d98p-14, -0x1.cc28c6333f83cp-15}},
+		c: [7]float64{
+			0x1.abe09e9144b5ep-17, -0x1.690585ca951eap-15, 0x1.84522fe881f7dp-14, -0x1.298f8ce150c29p-13, 0x1.577577615a143p-13, -0x1.331740233f9ecp-13, 0x1.aca3593b49118p-14}},
+	{hi: 0x1.ffffcf23ff5fcp-01, lo: -0x1.b18a8b1c01178p-55,
+		c: [7]float64{
+			0x1.5a2adfa0b4bc4p-17, -0x1.26c8826edcb8cp-15, 0x1.40473571d5c94p-14, -0x1.f057db3f4cbcep-14, 0x1.2217927b9bf3fp-13, -0x1.073d819ba265p-13, 0x1.76306d8c01e35p-14}},
 	{hi: 0x1.ffffd8e1a2f22p-01, lo: -0x1.c10adf6b19989p-55,
-		c: [8]float64{
-			0x1.1783ceac288c3p-17, -0x1.e06a8b37e5b89p-16, 0x1.07978c7bd157dp-14, -0x1.9d0398850ce95p-14, 0x1.e8d10e5f7e687p-14, -0x1.c1f7237e13122p-14, 0x1.45b1fe960604dp-14, -0x1.6ec480f295711p-15}},
+		c: [7]float64{
+			0x1.1783ceac2891p-17, -0x1.e06a8b37eabcap-16, 0x1.07978c7b851d1p-14, -0x1.9d0397e489cdfp-14, 0x1.e8d1141b6bb11p-14, -0x1.c20b32e23fe9cp-14, 0x1.45940326ef4c7p-14}},
+	{hi: 0x1.ffffe0bd3e852p-01, lo: -0x1.d7ece48eb2a5p-58,
+		c: [7]float64{
+			0x1.c282cd3957edap-18, -0x1.86ad6df7beb2ap-16, 0x1.b0f313eeb7518p-15, -0x1.56e456e60ba73p-14, 0x1.9ad1f61cc91b4p-14, -0x1.7fa477ad5b3a1p-14, 0x1.1a5d2e285f3cap-14}},
 	{hi: 0x1.ffffe710d565ep-01, lo: 0x1.c9ea52d76dc04p-55,
-		c: [8]float64{
-			0x1.6a597219a9359p-18, -0x1.3d0e43d674155p-16, 0x1.62ccea644ba8cp-15, -0x1.1c07721adb74ap-14, 0x1.586baac39f05p-14, -0x1.46153e34492f2p-14, 0x1.e86848e822e1p-15, -0x1.1f767b7b78fabp-15}},
+		c: [7]float64{
+			0x1.6a597219a93dap-18, -0x1.3d0e43d67803dp-16, 0x1.62ccea63cbed6p-15, -0x1.1c07719d0af15p-14, 0x1.586baf9175bedp-14, -0x1.4624f74e62473p-14, 0x1.e8360beacc9a5p-15}},
+	{hi: 0x1.ffffec2641a9ep-01, lo: -0x1.e7ba4fdd8fb93p-55,
+		c: [7]float64{
+			0x1.22df298214423p-18, -0x1.00c902a4d957bp-16, 0x1.22234eb746614p-15, -0x1.d57a2b02cf4b4p-15, 0x1.200c2fc7c0607p-14, -0x1.14835ab07b4c6p-14, 0x1.a4bd3e53386e7p-15}},
 	{hi: 0x1.fffff039f9e8fp-01, lo: -0x1.9d1bcd6174e99p-55,
-		c: [8]float64{
-			0x1.d21397ead98f8p-19, -0x1.9f19734d29ce7p-17, 0x1.d982bd42ab195p-16, -0x1.8320fc485a4fep-15, 0x1.e0a1c2e3e3517p-15, -0x1.d3841f68e706bp-15, 0x1.69a24ffa2ff4dp-15, -0x1.bb91bf0850a84p-16}},
+		c: [7]float64{
+			0x1.d21397ead99cbp-19, -0x1.9f19734d2fdfbp-17, 0x1.d982bd41da05ap-16, -0x1.8320fb8633615p-15, 0x1.e0a1cac0ef55ap-15, -0x1.d39c628490a1cp-15, 0x1.69793259a5a24p-15}},
+	{hi: 0x1.fffff37d63a36p-01, lo: -0x1.753e324286e6bp-57,
+		c: [7]float64{
+			0x1.74adc8f4064d3p-19, -0x1.4ed4228b42f5p-17, 0x1.81918baca2e4fp-16, -0x1.3e81bff2b557dp-15, 0x1.9004af9a566dfp-15, -0x1.8a560fef3bf38p-15, 0x1.359c988ce9a6ap-15}},
 	{hi: 0x1.fffff618c3da6p-01, lo: -0x1.19309ce23aa3ep-58,
-		c: [8]float64{
-			0x1.296a70f413faap-19, -0x1.0d88765d3223cp-17, 0x1.394b1fa719d02p-16, -0x1.05760ad1dc2afp-15, 0x1.4c1fddf32333p-15, -0x1.4b981dc3a8cb4p-15, 0x1.08863d55f32ebp-15, -0x1.51296d6f68ce8p-16}},
+		c: [7]float64{
+			0x1.296a70f414053p-19, -0x1.0d88765d36c07p-17, 0x1.394b1fa6723e1p-16, -0x1.05760a3e45b9bp-15, 0x1.4c1fe4408be37p-15, -0x1.4baa8f07087e2p-15, 0x1.086549562e398p-15}},
+	{hi: 0x1.fffff82cdcf1bp-01, lo: 0x1.046bbe9a11838p-55,
+		c: [7]float64{
+			0x1.d9c73698fb1dcp-20, -0x1.b11017e7dd874p-18, 0x1.fc0dfadc2e802p-17, -0x1.ac4e19a4d89e2p-16, 0x1.1318106973a3bp-15, -0x1.1639d546d2011p-15, 0x1.c23ad9ac14442p-16}},
 	{hi: 0x1.fffff9d446cccp-01, lo: -0x1.bb06bab98bc7ep-57,
-		c: [8]float64{
-			0x1.789fb715aad8cp-20, -0x1.5b333cc7f98d7p-18, 0x1.9b12fdc09a516p-17, -0x1.5e06923179c57p-16, 0x1.c6a06734d1646p-16, -0x1.d178c6e0e818dp-16, 0x1.7e6c29048aaf9p-16, -0x1.f955228b1bdc4p-17}},
+		c: [7]float64{
+			0x1.789fb715aae95p-20, -0x1.5b333cc800773p-18, 0x1.9b12fdbf92c67p-17, -0x1.5e069154420cp-16, 0x1.c6a0711e42fdfp-16, -0x1.d1946b3a2c291p-16, 0x1.7e38559861838p-16}},
+	{hi: 0x1.fffffb248c39dp-01, lo: 0x1.9b9a417112087p-55,
+		c: [7]float64{
+			0x1.2acee2f5ecdb8p-20, -0x1.15cc5700a826dp-18, 0x1.4be757b936206p-17, -0x1.1d6ab63a751d6p-16, 0x1.76c5a29cdbd4bp-16, -0x1.848afd1391c4ep-16, 0x1.438bee1ff9179p-16}},
 	{hi: 0x1.fffffc2f171e3p-01, lo: 0x1.85edd0395f475p-55,
-		c: [8]float64{
-			0x1.d9371e2ff7a9bp-21, -0x1.bba3ac4cf8446p-19, 0x1.0b6a7b0fe8601p-17, -0x1.d06f5860eb463p-17, 0x1.3436b49d8284fp-16, -0x1.4357b1eada7b3p-16, 0x1.1141259103d6fp-16, -0x1.75926c9399e32p-17}},
+		c: [7]float64{
+			0x1.d9371e2ff7c35p-21, -0x1.bba3ac4d027d3p-19, 0x1.0b6a7b0f1cbf2p-17, -0x1.d06f5719d2402p-17, 0x1.3436bc4615859p-16, -0x1.436c21526a9c6p-16, 0x1.11191a70d8ac4p-16}},
+	{hi: 0x1.fffffd01f36afp-01, lo: -0x1.d41915db16d51p-55,
+		c: [7]float64{
+			0x1.75fa8dbc84becp-21, -0x1.6186d9fc3e38dp-19, 0x1.ae02322e0aff8p-18, -0x1.79082ad846f16p-17, 0x1.f9c26d83f4cbap-17, -0x1.0c87fafca5708p-16, 0x1.cbbab065e6644p-17}},
 	{hi: 0x1.fffffda86faa9p-01, lo: -0x1.d230252d68f25p-56,
-		c: [8]float64{
-			0x1.26f9df8519a9fp-21, -0x1.1926290adc865p-19, 0x1.5900c02ecedd5p-18, -0x1.3166de6ad2c23p-17, 0x1.9dfcb6fbc3a5cp-17, -0x1.bcab195693d12p-17, 0x1.821b5e2f1ff16p-17, -0x1.1091c4812e0efp-17}},
+		c: [7]float64{
+			0x1.26f9df8519bd7p-21, -0x1.1926290ae3fbcp-19, 0x1.5900c02d99519p-18, -0x1.3166dd7c25604p-17, 0x1.9dfcc2a01edddp-17, -0x1.bcc8eb883678dp-17, 0x1.81de7f0e67074p-17}},
+	{hi: 0x1.fffffe2ba0ea5p-01, lo: -0x1.26cd790893493p-55,
+		c: [7]float64{
+			0x1.d06ad6ecdf971p-22, -0x1.be46aa87ab85dp-20, 0x1.143860c49ef49p-18, -0x1.edabca2e91bf8p-18, 0x1.52139c11592p-17, -0x1.6f6fd1f5739b4p-17, 0x1.42fa9b181395ep-17}},
 	{hi: 0x1.fffffe92ced93p-01, lo: -0x1.d2db2ecfe14aep-55,
-		c: [8]float64{
-			0x1.6ce1aa3fd7a0bp-22, -0x1.617a9cedd8fc7p-20, 0x1.b95fa39d0c7b9p-19, -0x1.8e1fc415a7b0ep-18, 0x1.137168fb7fdbcp-17, -0x1.2eb28c5c051f5p-17, 0x1.0dc684c3c1ee2p-17, -0x1.88bce3345db09p-18}},
+		c: [7]float64{
+			0x1.6ce1aa3fd7bddp-22, -0x1.617a9cede3bbep-20, 0x1.b95fa39b3d282p-19, -0x1.8e1fc2bdba24dp-18, 0x1.137171b1fb44fp-17, -0x1.2ec80876a7823p-17, 0x1.0d98f67c9eb9ap-17}},
+	{hi: 0x1.fffffee3cc32cp-01, lo: 0x1.e429188c25b27p-56,
+		c: [7]float64{
+			0x1.1e1e857adc568p-22, -0x1.1769ce5a043e2p-20, 0x1.5fe5d47563472p-19, -0x1.405d9f2643198p-18, 0x1.bfc969e34659dp-18, -0x1.f1c43c01484bdp-18, 0x1.c0dacc7ee68dp-18}},
 	{hi: 0x1.ffffff233ee1dp-01, lo: 0x1.db123ed17221dp-55,
-		c: [8]float64{
-			0x1.bfd7555a3bab8p-23, -0x1.b8d7f804d2e1dp-21, 0x1.17f93e52a132ap-19, -0x1.013b045826565p-18, 0x1.6b24500dd5484p-18, -0x1.98076e9547e62p-18, 0x1.74e80494a4d0dp-18, -0x1.177b4f2de91f6p-18}},
+		c: [7]float64{
+			0x1.bfd7555a3bd68p-23, -0x1.b8d7f804e22e1p-21, 0x1.17f93e514b827p-19, -0x1.013b03636291ap-18, 0x1.6b245ce7a47f5p-18, -0x1.982602d03e96ep-18, 0x1.74a4d39572e88p-18}},
+	{hi: 0x1.ffffff54dab72p-01, lo: -0x1.a443df641c094p-55,
+		c: [7]float64{
+			0x1.5dcd669f2cd34p-23, -0x1.5b11cbd1fb4ddp-21, 0x1.bc91a6b1c5a1ap-20, -0x1.9c2c5b7858b4bp-19, 0x1.25d1e345ea649p-18, -0x1.4dd7cf056043ep-18, 0x1.348bce5b4d243p-18}},
 	{hi: 0x1.ffffff7b91176p-01, lo: 0x1.0b2865615db4p-56,
-		c: [8]float64{
-			0x1.10b1488aeb041p-23, -0x1.10b1488aeb1f4p-21, 0x1.603a530ab966fp-20, -0x1.4980e253090d5p-19, 0x1.da5efd5103969p-19, -0x1.10504e603ce2dp-18, 0x1.fdf977c5c2c2fp-19, -0x1.8908cf7ec7325p-19}},
+		c: [7]float64{
+			0x1.10b1488aeb235p-23, -0x1.10b1488af5e13p-21, 0x1.603a5308c878fp-20, -0x1.4980e0facc7e6p-19, 0x1.da5f10017f03ep-19, -0x1.1065cef0d9252p-18, 0x1.fd97bfe08970dp-19}},
+	{hi: 0x1.ffffff99b79d2p-01, lo: -0x1.58ff1c4273d76p-56,
+		c: [7]float64{
+			0x1.a854ea14102a8p-24, -0x1.aba593e84a3a4p-22, 0x1.167c252a4862bp-20, -0x1.06d78b814d201p-19, 0x1.7e0f59426c5a5p-19, -0x1.bb7126949bac8p-19, 0x1.a3b677e4121adp-19}},
 	{hi: 0x1.ffffffb127525p-01, lo: 0x1.504f382db4102p-55,
-		c: [8]float64{
-			0x1.4980cb3c8067bp-24, -0x1.4ea6ce697290dp-22, 0x1.b771d9b9be63ap-21, -0x1.a26c65406fe05p-20, 0x1.3302ad83d2bfbp-19, -0x1.67f426b93fd12p-19, 0x1.590e678d4f6afp-19, -0x1.112616a394dd1p-19}},
+		c: [7]float64{
+			0x1.4980cb3c80949p-24, -0x1.4ea6ce698184fp-22, 0x1.b771d9b6f5636p-21, -0x1.a26c6361ee83fp-20, 0x1.3302baec3b5bep-19, -0x1.68120a000dcd2p-19, 0x1.58c84d1c46866p-19}},
+	{hi: 0x1.ffffffc355dfdp-01, lo: 0x1.88cb60fd8541cp-57,
+		c: [7]float64{
+			0x1.febc107d5efaap-25, -0x1.055a3c7033fecp-22, 0x1.59ff377672dd2p-21, -0x1.4c53ac2d4eacbp-20, 0x1.ec49231f8f9f6p-20, -0x1.23ab438059ca4p-19, 0x1.1a7e96c62dbe6p-19}},
 	{hi: 0x1.ffffffd169d0cp-01, lo: 0x1.70a2bfb068e6fp-55,
-		c: [8]float64{
-			0x1.8b0cfce0575e7p-25, -0x1.976564c75a52p-23, 0x1.0fdac55bb3508p-21, -0x1.07600ca76fdf4p-20, 0x1.89ca636a91448p-20, -0x1.d73a99b9919aap-20, 0x1.ce1d1f5a53e9p-20, -0x1.77582f10a328ep-20}},
+		c: [7]float64{
+			0x1.8b0cfce0579ep-25, -0x1.976564c76edebp-23, 0x1.0fdac559ba6f2p-21, -0x1.07600b5ea597p-20, 0x1.89ca7667933d7p-20, -0x1.d763abf138621p-20, 0x1.cdb9d78b7152fp-20}},
+	{hi: 0x1.ffffffdc4ad7ap-01, lo: -0x1.d75de78779663p-55,
+		c: [7]float64{
+			0x1.30f93c3699078p-25, -0x1.3ce2f890cbf0ap-23, 0x1.aa50108642866p-22, -0x1.a08eefac3f368p-21, 0x1.3a4a6a3887f4bp-20, -0x1.7c03c551553dp-20, 0x1.785ec5651e6cfp-20}},
 	{hi: 0x1.ffffffe4aed5ep-01, lo: 0x1.389c0f32ad0f4p-59,
-		c: [8]float64{
-			0x1.d5f3a8dea6dcap-26, -0x1.ebfb14c916ff1p-24, 0x1.4d9228552629p-22, -0x1.48b536aea9c5fp-21, 0x1.f48cb35f0e5efp-21, -0x1.3183adfd5d431p-20, 0x1.3248b6fe8b221p-20, -0x1.fe066838eb438p-21}},
+		c: [7]float64{
+			0x1.d5f3a8dea7357p-26, -0x1.ebfb14c932ebep-24, 0x1.4d92285264202p-22, -0x1.48b534efdd547p-21, 0x1.f48ccdecc4a01p-21, -0x1.319f95a67e277p-20, 0x1.32034c207f9d8p-20}},
+	{hi: 0x1.ffffffeb24467p-01, lo: 0x1.bff89ef337f19p-55,
+		c: [7]float64{
+			0x1.6961b8d641d06p-26, -0x1.7d2510f2104b4p-24, 0x1.0476b165b0b51p-22, -0x1.02d3a24bbb6cbp-21, 0x1.8db3557791452p-21, -0x1.ea6cb7384877cp-21, 0x1.f05b6ef939741p-21}},
 	{hi: 0x1.fffffff01a8b6p-01, lo: 0x1.23370eca5ca6ap-60,
-		c: [8]float64{
-			0x1.155a09065d121p-26, -0x1.26afa996c31b3p-24, 0x1.95ea6fe3d1366p-23, -0x1.96ba7367e7772p-22, 0x1.3b466cec125f2p-21, -0x1.8868d647fa0b3p-21, 0x1.91e94c20e3442p-21, -0x1.56b8dd203ac99p-21}},
+		c: [7]float64{
+			0x1.155a09065d4f7p-26, -0x1.26afa996d5df6p-24, 0x1.95ea6fe001f0ap-23, -0x1.96ba710f637e4p-22, 0x1.3b467f430773cp-21, -0x1.888e5739beef2p-21, 0x1.918968b6adacp-21}},
+	{hi: 0x1.fffffff3e8892p-01, lo: 0x1.befbf8d26e5c1p-58,
+		c: [7]float64{
+			0x1.a8e405e651ab6p-27, -0x1.c6c40e50a1fe9p-25, 0x1.3ba47a1756f36p-23, -0x1.3ee332d59f2f7p-22, 0x1.f2bf9d069de4cp-22, -0x1.397a9d611b16dp-21, 0x1.44048a4707741p-21}},
 	{hi: 0x1.fffffff6d1e56p-01, lo: -0x1.64d969b4be4c4p-55,
-		c: [8]float64{
-			0x1.44d26de512c5bp-27, -0x1.5e32de7af88a7p-25, 0x1.e9e05b41cb846p-24, -0x1.f2f6fa7f55a7cp-23, 0x1.899db0a1292a7p-22, -0x1.f34b6eafc84c4p-22, 0x1.0511c3b980cc9p-21, -0x1.c7a3cc31f94cp-22}},
+		c: [7]float64{
+			0x1.44d26de513197p-27, -0x1.5e32de7b117dfp-25, 0x1.e9e05b3c9861p-24, -0x1.f2f6f760e80e6p-23, 0x1.899dc9a93cd0cp-22, -0x1.f37d4b4102e2bp-22, 0x1.04d05397f3824p-21}},
+	{hi: 0x1.fffffff90b2e3p-01, lo: -0x1.d82d94a90edd4p-56,
+		c: [7]float64{
+			0x1.efac5187b2863p-28, -0x1.0d229044c2273p-25, 0x1.7b5bc9db4fa74p-24, -0x1.85881ea75e709p-23, 0x1.35f42cbed97ap-22, -0x1.8d01f87e50d7p-22, 0x1.a2d6889b89a5ep-22}},
 	{hi: 0x1.fffffffabd229p-01, lo: -0x1.4dbe49bec3ef2p-57,
-		c: [8]float64{
-			0x1.7974e743de32cp-28, -0x1.9cd7dcf23b711p-26, 0x1.252af6f8141f3p-24, -0x1.2f7354e7d7ae4p-23, 0x1.e7100c38db2d6p-23, -0x1.3ab0a5a75d352p-22, 0x1.4fd20388853fap-22, -0x1.2bab591f0f56ep-22}},
+		c: [7]float64{
+			0x1.7974e743dea3dp-28, -0x1.9cd7dcf25c43bp-26, 0x1.252af6f492442p-24, -0x1.2f7352daaf9cp-23, 0x1.e7102dfd5c6fcp-23, -0x1.3ad17103fdfa2p-22, 0x1.4f79bcf9d6c24p-22}},
+	{hi: 0x1.fffffffc0748fp-01, lo: 0x1.6ef7a9caf1ec9p-57,
+		c: [7]float64{
+			0x1.1edfa3c5f5ccap-28, -0x1.3c025a682b384p-26, 0x1.c42f78a0a325fp-25, -0x1.d7c6c009a6a29p-24, 0x1.7dd6cb700efe9p-23, -0x1.f2211829755ecp-23, 0x1.0c0bdf7a9738fp-22}},
 	{hi: 0x1.fffffffd01f89p-01, lo: -0x1.35e8e39884f62p-56,
-		c: [8]float64{
-			0x1.b334fac4b962ep-29, -0x1.e2cec6323e382p-27, 0x1.5c027d606fdc1p-25, -0x1.6df4d0268c42fp-24, 0x1.2aaf64947d962p-23, -0x1.8902de816463cp-23, 0x1.abc15e2ddc664p-23, -0x1.860eeee9e945cp-23}},
+		c: [7]float64{
+			0x1.b334fac4b9f99p-29, -0x1.e2cec63268f21p-27, 0x1.5c027d5bc2735p-25, -0x1.6df4cd7aeffebp-24, 0x1.2aaf7b18c536ap-23, -0x1.892d8e79d8b8p-23, 0x1.ab4ba437f11e1p-23}},
+	{hi: 0x1.fffffffdbff2ap-01, lo: 0x1.49438981074bfp-56,
+		c: [7]float64{
+			0x1.4979ac8b28927p-29, -0x1.7015eec399952p-27, 0x1.0b487791600f3p-25, -0x1.1b44b42825e75p-24, 0x1.d23ff23f695adp-24, -0x1.359fa83f76963p-23, 0x1.53c03e0f17891p-23}},
 	{hi: 0x1.fffffffe4fa3p-01, lo: 0x1.d166bcb681c7bp-57,
-		c: [8]float64{
-			0x1.f1e3523b41111p-30, -0x1.180fde4154f8ap-27, 0x1.99b8665c4ec35p-26, -0x1.b598cb482d9d4p-25, 0x1.6b1b90385c342p-24, -0x1.e650ce4dfbcap-24, 0x1.0dcae865a2001p-23, -0x1.f679456d92a5dp-24}},
+		c: [7]float64{
+			0x1.f1e3523b41d7dp-30, -0x1.180fde41707e4p-27, 0x1.99b8665623b65p-26, -0x1.b598c7d77bc17p-25, 0x1.6b1bade9d436ep-24, -0x1.e687cc26f72f2p-24, 0x1.0d7d48b81257p-23}},
+	{hi: 0x1.fffffffebc1a9p-01, lo: 0x1.e0e5facabea72p-56,
+		c: [7]float64{
+			0x1.77756ec9f78fap-30, -0x1.a9530780f6575p-28, 0x1.3962ecb1172d6p-26, -0x1.5149426777de4p-25, 0x1.1a29609d92869p-24, -0x1.7d61b2ee1c6bbp-24, 0x1.aa7ca59c8ac0ap-24}},
 	{hi: 0x1.ffffffff0dd2bp-01, lo: 0x1.0df73e7d2fc98p-55,
-		c: [8]float64{
-			0x1.1a94ff5715d36p-30, -0x1.4251f33f55628p-28, 0x1.de6bc1ff75595p-27, -0x1.036b5fd32b2fdp-25, 0x1.b58eeb0674a26p-25, -0x1.2a2339e8d8e6ep-24, 0x1.510f4a790fc3p-24, -0x1.40586bc6bf7c7p-24}},
+		c: [7]float64{
+			0x1.1a94ff571654fp-30, -0x1.4251f33f787afp-28, 0x1.de6bc1f769e45p-27, -0x1.036b5da1a687dp-25, 0x1.b58f11c08ce33p-25, -0x1.2a464952c6be6p-24, 0x1.50aa0d42b2ee3p-24}},
+	{hi: 0x1.ffffffff4b453p-01, lo: 0x1.59b25048a5adap-55,
+		c: [7]float64{
+			0x1.a887bd2b4404dp-31, -0x1.e78be33fe7ce8p-29, 0x1.6c6ef0b69225dp-27, -0x1.8e36e62941bp-26, 0x1.5286ecc7e2c92p-25, -0x1.d17de94653434p-25, 0x1.091fda9fcc66dp-24}},
 	{hi: 0x1.ffffffff79626p-01, lo: 0x1.5fbc52d650a89p-55,
-		c: [8]float64{
-			0x1.3e44e4530111fp-31, -0x1.6fffa7fff9e06p-29, 0x1.1508f76e24f75p-27, -0x1.30fd0c688083fp-26, 0x1.055618643187fp-25, -0x1.6a3a8abe66d7dp-25, 0x1.a116f36911992p-25, -0x1.945918402bd41p-25}},
+		c: [7]float64{
+			0x1.3e44e45301b92p-31, -0x1.6fffa800262dbp-29, 0x1.1508f768f478bp-27, -0x1.30fd09a3af4bcp-26, 0x1.0556315f77501p-25, -0x1.6a66cc14f8965p-25, 0x1.a09456c88185p-25}},
+	{hi: 0x1.ffffffff9bec8p-01, lo: -0x1.6755054655a1bp-56,
+		c: [7]float64{
+			0x1.dc479de0ef001p-32, -0x1.1535aee40e135p-29, 0x1.a4547ed273e09p-28, -0x1.d23088aee7b93p-27, 0x1.929d44d15dd8ap-26, -0x1.1980b772f78e9p-25, 0x1.468060802c83cp-25}},
 	{hi: 0x1.ffffffffb5be5p-01, lo: -0x1.729d6819c7f34p-56,
-		c: [8]float64{
-			0x1.63ac6b4edbb37p-32, -0x1.a0ce0dc06a49ap-30, 0x1.3e380dde0495fp-28, -0x1.638bc4fd6f60fp-27, 0x1.3575197c9f711p-26, -0x1.b41f1b8d7fff7p-26, 0x1.ff3eab3b0514fp-26, -0x1.f94a1eac69f39p-26}},
+		c: [7]float64{
+			0x1.63ac6b4edc88ep-32, -0x1.a0ce0dc0a1a74p-30, 0x1.3e380dd764e42p-28, -0x1.638bc187996b3p-27, 0x1.3575395f8bff5p-26, -0x1.b45669957ea28p-26, 0x1.fe97f4e8c454ap-26}},
+	{hi: 0x1.ffffffffc901cp-01, lo: 0x1.9c951c943881dp-57,
+		c: [7]float64{
+			0x1.0916f04b6e18bp-32, -0x1.38b90f79275c5p-30, 0x1.e0d776533a28cp-29, -0x1.0e975e18fd053p-27, 0x1.daad8ebe7cc37p-27, -0x1.5167cc0a7b7ap-26, 0x1.8e4d35905c3c4p-26}},
 	{hi: 0x1.ffffffffd759dp-01, lo: 0x1.f7bee7eb2342p-55,
-		c: [8]float64{
-			0x1.8a61745ec6c44p-33, -0x1.d453ba308d171p-31, 0x1.6a8aebace2be7p-29, -0x1.9b017abf1334fp-28, 0x1.6b439f35eabebp-27, -0x1.042f1abd16938p-26, 0x1.36633fbef0ed4p-26, -0x1.38991bbad4d4dp-26}},
+		c: [7]float64{
+			0x1.8a61745ec7d1dp-33, -0x1.d453ba30d1999p-31, 0x1.6a8aeba48515ep-29, -0x1.9b017676f0fa5p-28, 0x1.6b43c77ba5355p-27, -0x1.045151e58e88bp-26, 0x1.35f9f89e08e21p-26}},
+	{hi: 0x1.ffffffffe202dp-01, lo: 0x1.a54841f5667f2p-55,
+		c: [7]float64{
+			0x1.24caf2c32af14p-33, -0x1.5dfa962d7edccp-31, 0x1.10ca1ff2bbdddp-29, -0x1.377c7b405c593p-28, 0x1.15664867ab6efp-27, -0x1.90c87c225b73dp-27, 0x1.e158f097350fcp-27}},
 	{hi: 0x1.ffffffffe9ebp-01, lo: -0x1.ea527e0bef1ecp-58,
-		c: [8]float64{
-			0x1.b1e5acf350878p-34, -0x1.05042a0a5f1c3p-31, 0x1.99ac8fe0c3acfp-30, -0x1.d723443b8eaa4p-29, 0x1.a6be656ef236p-28, -0x1.33aab7494b7ccp-27, 0x1.755f9ac101448p-27, -0x1.7efeb75760ae4p-27}},
+		c: [7]float64{
+			0x1.b1e5acf351d87p-34, -0x1.05042a0a89152p-31, 0x1.99ac8fd64ecffp-30, -0x1.d7233efc77ba2p-29, 0x1.a6be97c5105f3p-28, -0x1.33d4a356b009bp-27, 0x1.74dc04b699b32p-27}},
+	{hi: 0x1.ffffffffefc57p-01, lo: -0x1.8225a9658f48dp-57,
+		c: [7]float64{
+			0x1.40dfd87456f4cp-34, -0x1.848f101d22908p-32, 0x1.32fed47f9d3c1p-30, -0x1.638ff0925bc1cp-29, 0x1.416d23417d8c2p-28, -0x1.d7d0f4e413fcp-28, 0x1.2026dca779e9bp-27}},
 	{hi: 0x1.fffffffff4188p-01, lo: 0x1.7a2cb3d056eacp-55,
-		c: [8]float64{
-			0x1.d9a880f3051cbp-35, -0x1.20a2ae9417f3p-32, 0x1.cb2a2e6348031p-31, -0x1.0bc6ecf8ebc74p-29, 0x1.e7ba1648ae495p-29, -0x1.68932e217e953p-28, 0x1.bcfb187c9ab14p-28, -0x1.d0b1cddcac1dap-28}},
+		c: [7]float64{
+			0x1.d9a880f306bd8p-35, -0x1.20a2ae944ae12p-32, 0x1.cb2a2e565879dp-31, -0x1.0bc6e9ca0ee3bp-29, 0x1.e7ba548dffaa9p-29, -0x1.68c60bee836adp-28, 0x1.bc584fec69cd8p-28}},
+	{hi: 0x1.fffffffff748ep-01, lo: 0x1.ae15e3604479fp-57,
+		c: [7]float64{
+			0x1.5ce9ab1670dd2p-35, -0x1.abf69bd9d53cbp-33, 0x1.56ae1e8acec1p-31, -0x1.927c9b604b06dp-30, 0x1.713d38c645ca4p-29, -0x1.13405baf688f9p-28, 0x1.55cf6262e346cp-28}},
 	{hi: 0x1.fffffffff9a1bp-01, lo: -0x1.6a87270d2450ep-57,
-		c: [8]float64{
-			0x1.0084ff12553aap-35, -0x1.3ca42adaa23ccp-33, 0x1.fe73514c5acfdp-32, -0x1.2dd9aa5d55437p-30, 0x1.16ef43b4d79a3p-29, -0x1.a2d56efe5cbebp-29, 0x1.06b829b845e51p-28, -0x1.1732fe4eba5adp-28}},
+		c: [7]float64{
+			0x1.0084ff125639dp-35, -0x1.3ca42adadf713p-33, 0x1.fe73513c83a3p-32, -0x1.2dd9a68a1393bp-30, 0x1.16ef69d55e204p-29, -0x1.a3128f1766f1dp-29, 0x1.06547e9e5acbap-28}},
+	{hi: 0x1.fffffffffb5bp-01, lo: -0x1.50fb1911906e4p-55,
+		c: [7]float64{
+			0x1.7872d9fa10aadp-36, -0x1.d39eaac4fef05p-34, 0x1.7b67ab8b0a79ap-32, -0x1.c3cecf6ab163ep-31, 0x1.a4875aca3ffaep-30, -0x1.3e505b636a14ap-29, 0x1.91bcd76240ffbp-29}},
 	{hi: 0x1.fffffffffc9e8p-01, lo: -0x1.a759f7738935fp-56,
-		c: [8]float64{
-			0x1.13af4f04f8642p-36, -0x1.589b22c637c15p-34, 0x1.196da0b4145f8p-32, -0x1.516d3cbb55264p-31, 0x1.3c51a05546073p-30, -0x1.e2355fc8b3565p-30, 0x1.3361ca690947dp-29, -0x1.4c4bbc2d8366ap-29}},
+		c: [7]float64{
+			0x1.13af4f04f9998p-36, -0x1.589b22c6809b1p-34, 0x1.196da0aa7a5ecp-32, -0x1.516d382dc0057p-31, 0x1.3c51ce8dba605p-30, -0x1.e27e205be76dfp-30, 0x1.32e8f7312acc5p-29}},
+	{hi: 0x1.fffffffffd8b3p-01, lo: -0x1.5182469c21372p-57,
+		c: [7]float64{
+			0x1.92ff33023d5bdp-37, -0x1.fae4fe2940cb8p-35, 0x1.a0a80964f303bp-33, -0x1.f6f474eaa48ccp-32, 0x1.dad9657c0dd85p-31, -0x1.6cde583511c55p-30, 0x1.d3dc3f2d55ec8p-30}},
 	{hi: 0x1.fffffffffe38p-01, lo: 0x1.7ce07114e4fep-55,
-		c: [8]float64{
-			0x1.25f9ee0b90ca7p-37, -0x1.74105146a4c99p-35, 0x1.33cde4fef80fp-33, -0x1.760fe7bb2f3dp-32, 0x1.63a6d5d37bba3p-31, -0x1.1324df0ed0a36p-30, 0x1.645cb17cf0664p-30, -0x1.87bde0a019f57p-30}},
+		c: [7]float64{
+			0x1.25f9ee0b923dcp-37, -0x1.74105146faad8p-35, 0x1.33cde4f371ddcp-33, -0x1.760fe25cf8abfp-32, 0x1.63a70d4d398a4p-31, -0x1.134fc19f01609p-30, 0x1.63cbace1d0e79p-30}},
+	{hi: 0x1.fffffffffeb6p-01, lo: -0x1.4d3f53e684c68p-56,
+		c: [7]float64{
+			0x1.ac0f5f3229372p-38, -0x1.108dc99d31b8bp-35, 0x1.c5db17018bb3ep-34, -0x1.159f3dd266407p-32, 0x1.09ced1ee1f594p-31, -0x1.9e8f25c61136bp-31, 0x1.0df54f214e5a8p-30}},
 	{hi: 0x1.ffffffffff11ap-01, lo: -0x1.3eafccbc6e8b7p-56,
-		c: [8]float64{
-			0x1.370ab832793c9p-38, -0x1.8e85bc00ad2e4p-36, 0x1.4decaccd51344p-34, -0x1.9b3c5585d40c2p-33, 0x1.8c789f56e1f0ap-32, -0x1.373cb9ea5df4cp-31, 0x1.996740a54b15cp-31, -0x1.c9797f29c099fp-31}},
+		c: [7]float64{
+			0x1.370ab8327af5ep-38, -0x1.8e85bc01117dep-36, 0x1.4decacbf9f1dcp-34, -0x1.9b3c4f40e4573p-33, 0x1.8c78e14491811p-32, -0x1.376ecf114ddd1p-31, 0x1.98bae91548ffp-31}},
+	{hi: 0x1.ffffffffff542p-01, lo: 0x1.b57ed63ed8087p-57,
+		c: [7]float64{
+			0x1.c324c20e337dcp-39, -0x1.22c6b113734a9p-36, 0x1.ea5f66f8c4a5cp-35, -0x1.2ff1dbe67d678p-33, 0x1.270dd98054017p-32, -0x1.d2e543d67c5efp-32, 0x1.34b803ee4f226p-31}},
 	{hi: 0x1.ffffffffff845p-01, lo: 0x1.b0edc5a89ab8fp-56,
-		c: [8]float64{
-			0x1.46897d4b67f51p-39, -0x1.a77a4e7dcd043p-37, 0x1.675436a617322p-35, -0x1.c05c1e36b97c9p-34, 0x1.b638f07ded249p-33, -0x1.5cfd5bfe5eea2p-32, 0x1.d21906d5f3cb7p-32, -0x1.089ebd270946bp-31}},
+		c: [7]float64{
+			0x1.46897d4b69fc6p-39, -0x1.a77a4e7e4112dp-37, 0x1.67543695f9206p-35, -0x1.c05c16f5dbcfcp-34, 0x1.b6393e1409cacp-33, -0x1.5d374cf039579p-32, 0x1.d14e35fd8b693p-32}},
+	{hi: 0x1.ffffffffffa73p-01, lo: -0x1.6fead614b795fp-56,
+		c: [7]float64{
+			0x1.d7c593130dd0bp-40, -0x1.33c1e2f1c5a3bp-37, 0x1.06c53fdc8be5p-35, -0x1.4a02950d93123p-34, 0x1.44bd8363e54f1p-33, -0x1.04a07b52b7dp-32, 0x1.5dde32b645e62p-32}},
 	{hi: 0x1.ffffffffffc05p-01, lo: 0x1.07ba96a6b2e1ap-55,
-		c: [8]float64{
-			0x1.5422ef5d86ec9p-40, -0x1.be6dda2ac3adp-38, 0x1.7f8a0f510d377p-36, -0x1.e4cb4af2af333p-35, 0x1.e044555d0e183p-34, -0x1.83ea226c82d7dp-33, 0x1.06f0979e1a88dp-32, -0x1.2f4926cb87061p-32}},
+		c: [7]float64{
+			0x1.5422ef5d8949dp-40, -0x1.be6dda2b48b3dp-38, 0x1.7f8a0f3e4489dp-36, -0x1.e4cb42a25089cp-35, 0x1.e044afc90d53bp-34, -0x1.842c8b4c89dd8p-33, 0x1.067a68934d6bfp-32}},
+	{hi: 0x1.ffffffffffd27p-01, lo: 0x1.19e1a84064c3cp-56,
+		c: [7]float64{
+			0x1.e9810295890ecp-41, -0x1.43262ab51b70bp-38, 0x1.1756eae59be34p-36, -0x1.6359cf71805c1p-35, 0x1.62638e8cd361dp-34, -0x1.2070f5fb2c2ap-33, 0x1.88f331eb5525cp-33}},
 	{hi: 0x1.ffffffffffdf8p-01, lo: -0x1.dcf8b10ff973bp-55,
-		c: [8]float64{
-			0x1.5f8b87a3191dcp-41, -0x1.d2e55024a0606p-39, 0x1.9612cc38327eap-37, -0x1.03ee5f3d9100ap-35, 0x1.04f2c08c6e195p-34, -0x1.ab706991bfb23p-34, 0x1.26034b4f01eb9p-33, -0x1.5863523dff86p-33}},
+		c: [7]float64{
+			0x1.5f8b87a31bd85p-41, -0x1.d2e550253771dp-39, 0x1.9612cc22841e7p-37, -0x1.03ee5a850e115p-35, 0x1.04f2f4bb94f7fp-34, -0x1.abbbd31d83eb8p-34, 0x1.257ae1f16a4d7p-33}},
+	{hi: 0x1.ffffffffffe8dp-01, lo: 0x1.e766e2c80135cp-58,
+		c: [7]float64{
+			0x1.f7f338086a86bp-42, -0x1.509f766e10229p-39, 0x1.268e278efd86bp-37, -0x1.7b7b3cda07ddap-36, 0x1.7f7aaa0102deep-35, -0x1.3c75424da528p-34, 0x1.b5666eea1ac26p-34}},
 	{hi: 0x1.ffffffffffef8p-01, lo: 0x1.14be6226402c7p-56,
-		c: [8]float64{
-			0x1.68823e5293ed4p-42, -0x1.e46f03befa43dp-40, 0x1.aa761227a8011p-38, -0x1.146faebe31933p-36, 0x1.192cfcc3441d8p-35, -0x1.d2ea761e74134p-35, 0x1.45d4ddb9c4a13p-34, -0x1.83771850aab6ep-34}},
+		c: [7]float64{
+			0x1.68823e52970bep-42, -0x1.e46f03bfa43e8p-40, 0x1.aa76120edea3fp-38, -0x1.146fa96e65e81p-36, 0x1.192d386bd31fdp-35, -0x1.d33f4f3828041p-35, 0x1.4538ead2cd714p-34}},
+	{hi: 0x1.fffffffffff45p-01, lo: -0x1.5948eec884dfap-55,
+		c: [7]float64{
+			0x1.01647ba798745p-42, -0x1.5be1cf210292ap-40, 0x1.3418096344acap-38, -0x1.91e9b6d105be5p-37, 0x1.9b761e35376a9p-36, -0x1.58326177e5e86p-35, 0x1.e28d7e9a9f365p-35}},
 	{hi: 0x1.fffffffffff7bp-01, lo: 0x1.00fa07f7fb612p-55,
-		c: [8]float64{
-			0x1.6ed2f2515b0adp-43, -0x1.f2a6c1669bc0bp-41, 0x1.bc42ba54e4236p-39, -0x1.2391e13c2b1ecp-37, 0x1.2c6bddb00cdddp-36, -0x1.f9a380dff8cddp-36, 0x1.65e452985c71cp-35, -0x1.aff18de58fd5p-35}},
+		c: [7]float64{
+			0x1.6ed2f2515e933p-43, -0x1.f2a6c1675942ep-41, 0x1.bc42ba38d2a68p-39, -0x1.2391db5024a9dp-37, 0x1.2c6c213ea436ep-36, -0x1.fa021840f7d29p-36, 0x1.6533ba416ef6p-35}},
+	{hi: 0x1.fffffffffffa2p-01, lo: 0x1.d07509a1a9433p-57,
+		c: [7]float64{
+			0x1.04e15ecc7f3f6p-43, -0x1.64ac1f9c225dap-41, 0x1.3fa8302b07152p-39, -0x1.a62b67c33c447p-38, 0x1.b5c61471dee56p-37, -0x1.7324625dc5de6p-36, 0x1.07d3c9d8e5081p-35}},
 	{hi: 0x1.fffffffffffbep-01, lo: -0x1.182b326b228dcp-55,
-		c: [8]float64{
-			0x1.7258610b372cbp-44, -0x1.fd39856f7063ep-42, 0x1.cb12e3159fa0cp-40, -0x1.31011e9e23edbp-38, 0x1.3e49d04ad5742p-37, -0x1.0f6e64da276ap-36, 0x1.85a2614a0d551p-36, -0x1.dd25290b5656cp-36}},
+		c: [7]float64{
+			0x1.7258610b3b233p-44, -0x1.fd39857041bfdp-42, 0x1.cb12e2f62363p-40, -0x1.3101181351517p-38, 0x1.3e4a1c12cb336p-37, -0x1.0fa2a40bcb28p-36, 0x1.84dc49b9389b7p-36}},
+	{hi: 0x1.fffffffffffd1p-01, lo: 0x1.3b6fc0b729758p-55,
+		c: [7]float64{
+			0x1.065b9616170d4p-44, -0x1.6acaa58b26402p-42, 0x1.48fb92d0c1d26p-40, -0x1.b7ce1078c40fap-39, 0x1.cddc4fea35f8ep-38, -0x1.8cc24a2700edfp-37, 0x1.1df127a94c45fp-36}},
 	{hi: 0x1.fffffffffffdfp-01, lo: 0x1.5669e670f914bp-56,
-		c: [8]float64{
-			0x1.72fd93e032667p-45, -0x1.01f450d1e5959p-42, 0x1.d68fb83e694d8p-41, -0x1.3c706aad2aa47p-39, 0x1.4e64214727aa2p-38, -0x1.20e9c1caf0f84p-37, 0x1.a4754f9af54b9p-37, -0x1.0526ae461631bp-36}},
+		c: [7]float64{
+			0x1.72fd93e036cdcp-45, -0x1.01f450d2582e6p-42, 0x1.d68fb81b6c6c2p-41, -0x1.3c706383ac332p-39, 0x1.4e64757d258d3p-38, -0x1.2122f35641353p-37, 0x1.a3992f352cc28p-37}},
+	{hi: 0x1.fffffffffffe9p-01, lo: -0x1.5fe91226dd51ap-58,
+		c: [7]float64{
+			0x1.05ca50205d26ap-45, -0x1.6e18ec0dea7a3p-43, 0x1.4fdb051132e8bp-41, -0x1.c66b34bc9e28p-40, 0x1.e3312243783e5p-39, -0x1.a48281a9174e7p-38, 0x1.332fe50442185p-37}},
 	{hi: 0x1.ffffffffffffp-01, lo: -0x1.20ef3618f2d54p-56,
-		c: [8]float64{
-			0x1.70beaf9c7b225p-46, -0x1.0346137a09677p-43, 0x1.de74c103032c2p-42, -0x1.459c817f186b2p-40, 0x1.5c5e8310de0ddp-39, -0x1.30e3ad68d70f3p-38, 0x1.c1bd981e3a767p-38, -0x1.1b49ceabc571p-37}},
+		c: [7]float64{
+			0x1.70beaf9c7ffb6p-46, -0x1.0346137a85bap-43, 0x1.de74c0dc7e837p-42, -0x1.459c79b9ff903p-40, 0x1.5c5edfc60fba9p-39, -0x1.3121b8a83ec85p-38, 0x1.c0cb4210035b3p-38}},
+	{hi: 0x1.ffffffffffff5p-01, lo: -0x1.238f8ed17d9b4p-55,
+		c: [7]float64{
+			0x1.0330f0fd69921p-46, -0x1.6e8334c70cec4p-44, 0x1.541d56108f888p-42, -0x1.d1abf8d0bd24dp-41, 0x1.f5485e652f8aep-40, -0x1.b9df95f910f81p-39, 0x1.471ece560cb6dp-38}},
 	{hi: 0x1.ffffffffffff8p-01, lo: 0x1.0160ef15c497dp-56,
-		c: [8]float64{
-			0x1.6ba91ac72f2ebp-47, -0x1.028a39099ea83p-44, 0x1.e292866864b31p-43, -0x1.4c4e691a13d84p-41, 0x1.67e67bef5f16dp-40, -0x1.3f00a45f3ce8cp-39, 0x1.dcdb2cc576233p-39, -0x1.308ad679354fep-38}},
+		c: [7]float64{
+			0x1.6ba91ac734786p-47, -0x1.028a390a2451dp-44, 0x1.e292863e6184dp-43, -0x1.4c4e60bf8c749p-41, 0x1.67e6e10d79895p-40, -0x1.3f4357e6227cap-39, 0x1.dbd2db63babap-39}},
+	{hi: 0x1.ffffffffffffbp-01, lo: -0x1.efa4d64f59f62p-55,
+		c: [7]float64{
+			0x1.fd3de10d62855p-48, -0x1.6c073be153cfp-45, 0x1.55a8eaba1d535p-43, -0x1.d94c7b9bc17f4p-42, 0x1.01db04a21f8e5p-40, -0x1.cc5d122b93dd8p-40, 0x1.594e4e43afb33p-39}},
 	{hi: 0x1.ffffffffffffcp-01, lo: 0x1.8115fd1b12786p-56,
-		c: [8]float64{
-			0x1.63daf8b4ac29ep-48, -0x1.ff8ac583be485p-46, 0x1.e2d06d9d8ac35p-44, -0x1.505d9540f8063p-42, 0x1.70b68ed199f39p-41, -0x1.4aed2f7b6007fp-40, 0x1.f53319438a891p-40, -0x1.4476762e50626p-39}},
+		c: [7]float64{
+			0x1.63daf8b4b1e0cp-48, -0x1.ff8ac584db1ecp-46, 0x1.e2d06d7023e6bp-44, -0x1.505d8c5a581b8p-42, 0x1.70b6fc17ffd57p-41, -0x1.4b34409a7cd4ap-40, 0x1.f41575839ae5bp-40}},
+	{hi: 0x1.ffffffffffffdp-01, lo: 0x1.6be96953fe014p-55,
+		c: [7]float64{
+			0x1.f05e82aae2bb9p-49, -0x1.66b44c6e4c02bp-46, 0x1.5474bd9d48177p-44, -0x1.dd1e7f50a37b8p-43, 0x1.071144af45ae3p-41, -0x1.db8c3381bc281p-41, 0x1.695476e249f2dp-40}},
 	{hi: 0x1.ffffffffffffep-01, lo: 0x1.59ab24e589a3p-56,
-		c: [8]float64{
-			0x1.5982008dab11dp-49, -0x1.f610e8cde3efep-47, 0x1.df2dac6020508p-45, -0x1.51b17fa24e7bp-43, 0x1.7698f381a78e6p-42, -0x1.5461181158965p-41, 0x1.051a9f83e6b6ep-40, -0x1.569b32c93f74ap-40}},
+		c: [7]float64{
+			0x1.5982008db1304p-49, -0x1.f610e8cf10bb3p-47, 0x1.df2dac2f82d3cp-45, -0x1.51b1763c09a1fp-43, 0x1.76996883e4417p-42, -0x1.54ac233c5a8f2p-41, 0x1.0481b23bc1e7ep-40}},
+	{hi: 0x1.fffffffffffffp-01, lo: -0x1.0fecc5ed770dep-55,
+		c: [7]float64{
+			0x1.e00e9148a1d25p-50, -0x1.5eaaa420e6ea2p-47, 0x1.5088b656b531ep-45, -0x1.dd0b3b55c3c3fp-44, 0x1.0a270d73cefabp-42, -0x1.e71038854316ap-42, 0x1.76d10230b346ap-41}},
 	{hi: 0x1.fffffffffffffp-01, lo: 0x1.0439397b5f70ap-56,
-		c: [8]float64{
-			0x1.4cd9c041524f7p-50, -0x1.e8dfd25ff8c57p-48, 0x1.d7c14a308da06p-46, -0x1.50429e00c6d65p-44, 0x1.7969b832bda79p-43, -0x1.5b223f2f71509p-42, 0x1.0db0ef988db95p-41, -0x1.668d94716b7b1p-41}},
+		c: [7]float64{
+			0x1.4cd9c04158cd7p-50, -0x1.e8dfd2613398ap-48, 0x1.d7c149fcf8ca4p-46, -0x1.5042942a44544p-44, 0x1.796a345882639p-43, -0x1.5b70c94d21b49p-42, 0x1.0d0eadfee613dp-41}},
+	{hi: 0x1.fffffffffffffp-01, lo: 0x1.989c6c5d51227p-55,
+		c: [7]float64{
+			0x1.ccaaea71ab0dfp-51, -0x1.541a2f16cd108p-48, 0x1.49fd53e8a66p-46, -0x1.d9143dd293b19p-45, 0x1.0b09abfbee8a8p-43, -0x1.eea20f24751e8p-43, 0x1.817113d9f1e5cp-42}},
 	{hi: 0x1p+00, lo: -0x1.a6d7d18831888p-55,
-		c: [8]float64{
-			0x1.3e296303ab561p-51, -0x1.d8456ef97ab11p-49, 0x1.ccb92ea2bf8ecp-47, -0x1.4c1aa8dd34a1ep-45, 0x1.79182e3acc261p-44, -0x1.5f06efab6c6f6p-43, 0x1.14275332e157ap-42, -0x1.73ec482e54d2fp-42}},
+		c: [7]float64{
+			0x1.3e296303b2297p-51, -0x1.d8456efac149bp-49, 0x1.ccb92e6c8434cp-47, -0x1.4c1a9ea888756p-45, 0x1.7918b0c18853fp-44, -0x1.5f58684d92f52p-43, 0x1.137cbb981a524p-42}},
+	{hi: 0x1p+00, lo: -0x1.21fb7a81c5444p-55,
+		c: [7]float64{
+			0x1.b69f10b0191b5p-52, -0x1.4740ad744be1cp-49, 0x1.40faaf0a8d924p-47, -0x1.d15350ba47c8ap-46, 0x1.09b458688e66ap-44, -0x1.f2132d99aec5cp-44, 0x1.88f287d4e17fp-43}},
 	{hi: 0x1p+00, lo: -0x1.8cf81557d20b6p-56,
-		c: [8]float64{
-			0x1.2dc11909500d5p-52, -0x1.c4a1a58e00e0dp-50, 0x1.be584a96b527fp-48, -0x1.45542f0d023c6p-46, 0x1.75a78dcbe471fp-45, -0x1.5ff789eb73821p-44, 0x1.185579a30c691p-43, -0x1.7e63fbe8247cap-43}},
+		c: [7]float64{
+			0x1.2dc119095729fp-52, -0x1.c4a1a58f50b3p-50, 0x1.be584a5e3458p-48, -0x1.4554248e8b05ap-46, 0x1.75a815c9fd874p-45, -0x1.604b4e5f3e966p-44, 0x1.17a3bd5c371fp-43}},
 }
 
 // erfcTable: e^(x²)·erfc(x) around c, the middle of the numbers that agree in the first 16 bits:

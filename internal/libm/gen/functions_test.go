@@ -17,7 +17,7 @@ func (g *tables) exp() {
 	g.constant("expLn2HiN", hi, "ln2/128, its first 35 bits")
 	g.constant("expLn2LoN", sub(ln2n, hi), "and the rest")
 	bound := f64(ln2n) / 2 * 1.01
-	g.polynomial("expC", "(e^r - 1 - r - r²/2)/r³ for |r| <= ln2/256 and a little more", g.fit(func(r *big.Float) *big.Float {
+	g.polynomial("expC", "(e^r - 1 - r - r²/2)/r³ for |r| <= ln2/256·1.01", g.fit(func(r *big.Float) *big.Float {
 		e := sub(g.Expm1(r), r)
 		square := mul(r, r)
 		return quo(sub(e, mul(square, num(0.5))), mul(square, r))
@@ -56,11 +56,13 @@ func (g *tables) log() {
 	g.constant("logInvLn2Hi", invLn2Hi, "1/ln2, its first 26 bits")
 	g.constant("logInvLn2Lo", sub(invLn2, invLn2Hi), "and the rest")
 	const bound = 0x1p-9 * 1.001
-	g.polynomial("logC", "(log(1+r) - r + r²/2)/r³ for |r| <= 2^-9", g.fit(func(r *big.Float) *big.Float {
+	rest := func(r *big.Float) *big.Float {
 		l := sub(g.Log1p(r), r)
 		square := mul(r, r)
 		return quo(add(l, mul(square, num(0.5))), mul(square, r))
-	}, -bound, bound, 4))
+	}
+	g.polynomial("logC", "(log(1+r) - r + r²/2)/r³ for |r| <= 2^-9", g.fit(rest, -bound, bound, 4))
+	g.polynomial("powC", "the same, more exactly", g.fit(rest, -bound, bound, 5))
 	g.line("\n// logTable[i] has inv = 1/c of 21 bits, log(c) = ln + lnLo with ln a multiple of 2^-42, and log2(c) alike.")
 	g.line("var logTable = [%d]logEntry{", n)
 	for i := range n {
@@ -91,15 +93,25 @@ func (g *tables) circular() {
 	g.constant("piHalf21", short, "π/2, its first 21 bits")
 	g.constant("piHalfRest", sub(half, short), "and the rest")
 	g.constant("piHalf", half, "π/2")
-	bound := f64(mul(half, half)) / 4 * 1.001
-	g.polynomial("sinC", "(sin(x) - x)/x³ in x², for |x| <= π/4", g.fit(func(t *big.Float) *big.Float {
+	const bound = 0x1p-12
+	g.polynomial("sinC", "(sin(d) - d)/d³ in d², for |d| <= 1/64", g.fit(func(t *big.Float) *big.Float {
 		x := g.Sqrt(t)
 		return quo(sub(g.Sin(x), x), mul(x, t))
-	}, 0, bound, 6))
-	g.polynomial("cosC", "(cos(x) - 1 + x²/2)/x⁴ in x², for |x| <= π/4", g.fit(func(t *big.Float) *big.Float {
+	}, 0, bound, 3))
+	g.polynomial("cosC", "(cos(d) - 1 + d²/2)/d⁴ in d², for |d| <= 1/64", g.fit(func(t *big.Float) *big.Float {
 		c := sub(g.Cos(g.Sqrt(t)), num(1))
 		return quo(add(c, quo(t, num(2))), mul(t, t))
-	}, 0, bound, 6))
+	}, 0, bound, 2))
+	g.line("\n// circleTable[i] is the sine and the cosine of i/32, each in two parts, and the cosine less 1.")
+	g.line("var circleTable = [32]circleEntry{")
+	for i := range 32 {
+		x := num(float64(i) / 32)
+		sin, cos := g.Sin(x), g.Cos(x)
+		s, c := f64(sin), f64(cos)
+		g.line("{%s, %s, %s, %s, %s},", hex(s), hex(f64(sub(sin, num(s)))), hex(c), hex(f64(sub(cos, num(c)))),
+			hex(f64(sub(cos, num(1)))))
+	}
+	g.line("}")
 	const words = 21 // 64 zeros, then bits up to 2^-(971+192) and some more
 	wide := new(big.Float).SetPrec(64 * (words + 2))
 	wide.Quo(wide.SetInt64(2), bigmath.New(64*(words+2)).Pi())
@@ -116,32 +128,32 @@ func (g *tables) circular() {
 
 // tanh: x + x³·P(x²) up to tanhPoly.
 func (g *tables) tanh() {
-	const limit = 0.5625
+	const limit = 0.25
 	g.line("// Constants of tanh.")
 	g.line("const tanhSmall = %s // up to here the polynomial", hex(limit))
-	g.polynomial("tanhC", "(tanh(x) - x)/x³ in x², for |x| <= 0.5625", g.fit(func(t *big.Float) *big.Float {
+	g.polynomial("tanhC", "(tanh(x) - x)/x³ in x², for |x| <= 1/4", g.fit(func(t *big.Float) *big.Float {
 		x := g.Sqrt(t)
 		return quo(sub(g.Tanh(x), x), mul(x, t))
-	}, 0, limit*limit*1.001, 11))
+	}, 0, limit*limit*1.001, 8))
 	g.line("")
 }
 
-// erf: 9/8·x + x·P(x²) for |x| < 1/4, then erf(c + d) - erf(c) as a polynomial in d around c = i/16.
+// erf: 9/8·x + x·P(x²) for |x| < 1/4, then erf(c + d) - erf(c) as a polynomial in d around c = i/32.
 func (g *tables) erf() {
-	const first, last, terms = 4, 96, 8
+	const first, last, terms = 8, 192, 7
 	g.line("// Constants and tables of erf.")
 	g.polynomial("erfC", "erf(x)/x - 9/8 in x², for |x| <= 1/4", g.fit(func(t *big.Float) *big.Float {
 		x := g.Sqrt(t)
 		return sub(quo(g.Erf(x), x), num(1.125))
 	}, 0, 0.0625*1.001, 7))
-	g.line("\n// erfTable[i-4] has erf(c) = hi + lo, c = i/16, and (erf(c+d) - erf(c))/d for |d| <= 1/32.")
+	g.line("\n// erfTable[i-8] has erf(c) = hi + lo, c = i/32, and (erf(c+d) - erf(c))/d for |d| <= 1/64.")
 	g.line("var erfTable = [%d]erfEntry{", last-first+1)
 	for i := first; i <= last; i++ {
-		c := num(float64(i) / 16)
+		c := num(float64(i) / 32)
 		exact := g.Erf(c)
 		coef := g.fit(func(d *big.Float) *big.Float {
 			return quo(sub(g.Erf(add(c, d)), exact), d)
-		}, -0x1p-5, 0x1p-5, terms)
+		}, -0x1p-6, 0x1p-6, terms)
 		hi := f64(exact)
 		g.entry(hi, f64(sub(exact, num(hi))), coef)
 	}

@@ -112,8 +112,8 @@ func toBits(x *big.Float, n uint) float64 {
 }
 
 // fit returns the polynomial of n coefficients that agrees with f in the Chebyshev points of [lo, hi]. That is within a
-// small factor of the best polynomial there is, and takes no search. The points are rounded to 2^-30 of the interval and
-// kept from zero, where the differences that f divides by would cancel.
+// small factor of the best polynomial there is, and takes no search. The points are rounded to 2^-30 of the interval
+// and kept from zero, where the differences that f divides by would cancel.
 func (g *tables) fit(f func(x *big.Float) *big.Float, lo, hi float64, n int) []*big.Float {
 	xs, ys := make([]*big.Float, n), make([]*big.Float, n)
 	middle, radius := quo(add(num(lo), num(hi)), num(2)), quo(sub(num(hi), num(lo)), num(2))

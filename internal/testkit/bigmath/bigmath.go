@@ -5,8 +5,8 @@
 // series (or, for erfc, a continued fraction) converges, and the sum of that series, with guard bits. It shares no code
 // and no reductions with internal/libm.
 //
-// The main type is [Math]. Arguments are finite; results are relatively accurate to the precision asked for. A [Math] is
-// never changed after [New], so tests may share one between goroutines.
+// The main type is [Math]. Arguments are finite; results are relatively accurate to the precision asked for. A [Math]
+// is never changed after [New], so tests may share one between goroutines.
 package bigmath
 
 import (
@@ -19,8 +19,11 @@ import (
 const guard = 64
 
 // constBits is how many bits more than the intermediate values the stored constants carry: enough for reducing
-// arguments up to 2^63 and for the cancellation in erfc. Functions that need more compute the constants anew.
+// arguments up to 2^63 and for the cancellation in erfc.
 const constBits = 160
+
+// piBits is the same for π, enough for reducing every float64 number.
+const piBits = 1280
 
 // Math computes functions to a fixed precision.
 type Math struct {
@@ -31,7 +34,7 @@ type Math struct {
 
 // New returns a Math whose results carry prec bits.
 func New(prec uint) *Math {
-	return &Math{prec: prec, ln2: ln2(prec + guard + constBits), pi: pi(prec + guard + constBits)}
+	return &Math{prec: prec, ln2: ln2(prec + guard + constBits), pi: pi(prec + guard + piBits)}
 }
 
 // Prec returns the precision of results in bits.

@@ -133,7 +133,7 @@ func TestErfcFraction(t *testing.T) {
 // TestHardReductions: arguments that almost are multiples of π/2 (the second is the closest of all float64 numbers).
 func TestHardReductions(t *testing.T) {
 	m, more := New(150), New(1400)
-	for _, x := range []float64{math.Pi, 0x1.8d1e3f0b1f0efp+919, 6381956970095103 * 0x1p797, math.MaxFloat64, 0x1p1023, -1e22} {
+	for _, x := range []float64{math.Pi, 6381956970095103 * 0x1p797, math.MaxFloat64, 0x1p1023, -1e22} {
 		for _, f := range []func(*Math, *big.Float) *big.Float{(*Math).Sin, (*Math).Cos} {
 			got, want := f(m, m.FromFloat64(x)), f(more, more.FromFloat64(x))
 			if !agree(got, want, 149) {

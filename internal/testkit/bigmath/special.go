@@ -106,7 +106,7 @@ func (m *Math) quadrant(x *big.Float, w uint) (int, *big.Float) {
 		if need > half.Prec() {
 			half = pi(need)
 		}
-		half = scale(half, -1)
+		half = scale(newFloat(need).Set(half), -1)
 		n := nearest(newFloat(need).Quo(x, half))
 		r := newFloat(need).SetInt(n)
 		r.Mul(r, half)
