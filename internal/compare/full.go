@@ -4,6 +4,10 @@ package compare
 
 import (
 	"math"
+	"math/bits"
+	"slices"
+
+	"gpuemu/internal/dtype"
 )
 
 // measures of the worst lists.
@@ -47,6 +51,8 @@ type fullPass struct {
 	p       *plan
 	out     *shared
 	buf     *buffers
+	diff    []float64 // errors of a chunk, 0 for odd elements
+	odd     [chunkElems / 64]uint64
 	ulp     []uint64
 	scratch []byte
 	counts  Counts
@@ -61,7 +67,8 @@ func newFullPass(p *plan, out *shared) *fullPass {
 	n := min(p.n, chunkElems)
 	f := &fullPass{p: p, out: out, errors: newErrorMap(p.want.Shape)}
 	if !p.integer {
-		f.buf, f.ulp, f.scratch = newBuffers(n), make([]uint64, n), make([]byte, 8*n)
+		f.buf, f.diff = newBuffers(n), make([]float64, n)
+		f.ulp, f.scratch = make([]uint64, n), make([]byte, 8*n)
 	}
 	for i := range f.tops {
 		f.tops[i] = newTop(p.opt.Worst)
@@ -87,51 +94,105 @@ func (f *fullPass) segment(lo, hi int) error {
 	return nil
 }
 
+// floatChunk takes a chunk in four steps: a sweep over all elements, which sets aside those that are not simply finite
+// and within their bound; the histogram; a look at single elements when one may enter a list; and the odd ones.
 func (f *fullPass) floatChunk(lo, n int, s *sums) error {
-	c := f.buf.load(f.p, lo, n)
+	c := chunk{lo: lo}
 	size := f.p.d.Size()
-	f.p.ulps(f.ulp[:n], f.p.got[lo*size:(lo+n)*size], c.want, f.scratch)
-	var sumAbs, sumRel, sumULP, maxWant float64
-	accepted, relCount := 0, 0
-	got, want, bound, ulp := c.got[:n], c.want[:n], c.bound[:n], f.ulp[:n]
-	for i := range got {
-		w := want[i]
-		d := math.Abs(got[i] - w)
-		wrong := false
-		if !(d <= bound[i] && d <= math.MaxFloat64) || c.undetermined != nil && c.undetermined[i] {
-			counted, bad, err := f.odd(&c, i)
-			if err != nil {
-				return err
+	got := f.p.got[lo*size : (lo+n)*size]
+	odd := f.odd[:(n+63)/64]
+	var st sweepState
+	if f.p.d == dtype.Float32 && f.p.marks(lo, n) == nil {
+		f.buf.loadExpected(f.p, &c, n)
+		sweep32(got, c.want, c.bound, f.diff[:n], &st, odd)
+	} else {
+		c = f.buf.load(f.p, lo, n)
+		sweep64(c.got, c.want, c.bound, c.undetermined, f.diff[:n], &st, odd)
+		f.sweepULP(got, &c, &st, odd)
+	}
+	accepted := n - ones(odd)
+	f.hist.addAll(f.diff[:n])
+	f.hist.forgetZeros(n - accepted) // the sweep leaves 0 for odd elements
+	f.counts.Of[Accepted] += accepted
+	f.stats.MaxWant = max(f.stats.MaxWant, slices.Max(st.maxWant[:]))
+	f.stats.RelCount += int(fold(st.relCount))
+	s.abs.add(fold(st.sumAbs))
+	s.rel.add(fold(st.sumRel))
+	s.ulp.add(float64(fold(st.sumULP)))
+	s.ulp.add(0x1p64 * float64(st.carryULP))
+	f.rankAll(&c, got, &st, odd)
+	if accepted < n {
+		return f.judgeOdd(&c, got, odd, s)
+	}
+	return nil
+}
+
+// fold adds up the lanes of a sweep, in an order that the assembly and the Go code share.
+func fold[T float64 | uint64](x [8]T) T {
+	return ((x[0] + x[4]) + (x[2] + x[6])) + ((x[1] + x[5]) + (x[3] + x[7]))
+}
+
+func ones(words []uint64) int {
+	n := 0
+	for _, w := range words {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+// rankAll enters the maxima of a sweep, and looks at its elements one by one when one of them may enter a list.
+func (f *fullPass) rankAll(c *chunk, got []byte, st *sweepState, odd []uint64) {
+	maxAbs, maxRel := slices.Max(st.maxAbs[:]), slices.Max(st.maxRel[:])
+	maxRatio, maxULP := slices.Max(st.maxRatio[:]), max(st.maxULP, uint64(slices.Max(st.maxULP32[:])))
+	enters := maxAbs > f.tops[byAbs].limit || maxRel > f.tops[byRel].limit ||
+		maxRatio > f.tops[byRatio].limit || float64(maxULP) > f.tops[byULP].limit
+	f.stats.merge(&Stats{MaxAbs: maxAbs, MaxRel: maxRel, MaxRatio: maxRatio, MaxULP: maxULP})
+	if !enters {
+		return
+	}
+	f.p.ulps(f.ulp[:len(c.want)], got, c.want, f.scratch)
+	for i, d := range f.diff[:len(c.want)] {
+		if d > 0 && odd[i/64]>>(i%64)&1 == 0 {
+			_, r, _ := errorsOf(d, c.want[i], c.bound[i])
+			f.rank(d, r, f.ulp[i], c.bound[i], c.lo+i, false)
+		}
+	}
+}
+
+// judgeOdd judges the elements that the sweep set aside.
+func (f *fullPass) judgeOdd(c *chunk, got []byte, odd []uint64, s *sums) error {
+	size := f.p.d.Size()
+	var sumAbs, sumRel, sumULP float64
+	for k, word := range odd {
+		for ; word != 0; word &= word - 1 {
+			i := 64*k + bits.TrailingZeros64(word)
+			raw := got[i*size : (i+1)*size]
+			g, w, b := f.p.d.Float64(f.p.d.Load(raw)), c.want[i], c.bound[i]
+			kind, ok := f.p.judge(g, w, b, c.undetermined != nil && c.undetermined[i])
+			if !ok {
+				return f.p.badBound(c.lo+i, b)
 			}
-			if !counted {
+			wrong := f.p.count(&f.counts, kind)
+			if wrong {
+				f.markWrong(c.lo+i, kind)
+			}
+			if kind != BeyondBound && kind != Accepted {
 				continue
 			}
-			wrong, d = bad, maxFloat(d)
-		} else {
-			accepted++
-		}
-		sumAbs += d
-		f.hist.add(d)
-		a := math.Abs(w)
-		maxWant = max(maxWant, a)
-		if w != 0 {
-			relCount++
-		}
-		if d == 0 {
-			continue // got equals want: all errors are 0
-		}
-		u := ulp[i]
-		sumULP += float64(u)
-		r := 0.0
-		if w != 0 {
-			r = maxFloat(d / a)
+			d, r, _ := errorsOf(g-w, w, b)
+			u := f.ulp[:1]
+			f.p.ulps(u, raw, c.want[i:i+1], f.scratch)
+			f.hist.add(d)
+			sumAbs += d
 			sumRel += r
+			sumULP += float64(u[0])
+			f.stats.MaxWant = max(f.stats.MaxWant, math.Abs(w))
+			if w != 0 {
+				f.stats.RelCount++
+			}
+			f.rank(d, r, u[0], b, c.lo+i, wrong)
 		}
-		f.rank(d, r, u, bound[i], lo+i, wrong)
 	}
-	f.counts.Of[Accepted] += accepted
-	f.stats.MaxWant = max(f.stats.MaxWant, maxWant)
-	f.stats.RelCount += relCount
 	s.abs.add(sumAbs)
 	s.rel.add(sumRel)
 	s.ulp.add(sumULP)
@@ -152,14 +213,10 @@ func (f *fullPass) rank(d, r float64, u uint64, bound float64, at int, wrong boo
 	if t := &f.tops[byULP]; float64(u) > t.limit || wrong && float64(u) > t.limitWrong {
 		t.offer(entry{float64(u), at, wrong})
 	}
-	// d/bound > x implies d > x*bound, and then d is not below the rounded product: divide only when it may matter.
-	t := &f.tops[byRatio]
-	if wrong || d >= min(t.limit, f.stats.MaxRatio)*bound {
-		q := ratio(d, bound)
-		f.stats.MaxRatio = max(f.stats.MaxRatio, q)
-		if q > t.limit || wrong && q > t.limitWrong {
-			t.offer(entry{q, at, wrong})
-		}
+	q := ratio(d, bound)
+	f.stats.MaxRatio = max(f.stats.MaxRatio, q)
+	if t := &f.tops[byRatio]; q > t.limit || wrong && q > t.limitWrong {
+		t.offer(entry{q, at, wrong})
 	}
 }
 
@@ -169,20 +226,6 @@ func ratio(d, bound float64) float64 {
 		return 0
 	}
 	return maxFloat(d / bound)
-}
-
-// odd judges an element that is not simply finite and within its bound. It reports whether the element has a numeric
-// error to count, and whether it is wrong.
-func (f *fullPass) odd(c *chunk, i int) (counted, wrong bool, err error) {
-	k, ok := f.p.judge(c.got[i], c.want[i], c.bound[i], c.undetermined != nil && c.undetermined[i])
-	if !ok {
-		return false, false, f.p.badBound(c.lo+i, c.bound[i])
-	}
-	wrong = f.p.count(&f.counts, k)
-	if wrong {
-		f.markWrong(c.lo+i, k)
-	}
-	return k == BeyondBound || k == Accepted, wrong, nil
 }
 
 // markWrong notes the place of a wrong element.

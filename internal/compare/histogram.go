@@ -21,24 +21,47 @@ type histogram struct {
 }
 
 func (h *histogram) add(x float64) {
-	bits := math.Float64bits(x)
-	e := bits >> 52 & 2047
-	p := h.page[e]
-	if p == 0 {
-		p = h.grow(e)
+	key := math.Float64bits(x)
+	page := uint(h.page[key>>52&(1<<11-1)])
+	if page == 0 {
+		page = h.grow(key)
 	}
-	h.counts[uint(p)<<subBits|uint(bits>>(52-subBits))&subMask]++
+	h.counts[page<<subBits|uint(key>>(52-subBits))&subMask]++
 	h.total++
 }
 
-func (h *histogram) grow(e uint64) uint16 {
+// addAll adds many numbers.
+func (h *histogram) addAll(xs []float64) {
+	counts := h.counts
+	for _, x := range xs {
+		key := math.Float64bits(x)
+		page := uint(h.page[key>>52&(1<<11-1)])
+		if page == 0 {
+			page = h.grow(key)
+			counts = h.counts
+		}
+		counts[page<<subBits|uint(key>>(52-subBits))&subMask]++
+	}
+	h.total += len(xs)
+}
+
+// forgetZeros takes n zeros out again.
+func (h *histogram) forgetZeros(n int) {
+	if n > 0 {
+		h.counts[uint(h.page[0])<<subBits] -= uint32(n)
+		h.total -= n
+	}
+}
+
+// grow makes the page of a float with the bits key.
+func (h *histogram) grow(key uint64) uint {
 	if len(h.counts) == 0 {
 		h.counts = make([]uint32, 1<<subBits, 8<<subBits)
 	}
-	p := uint16(len(h.counts) >> subBits)
+	page := len(h.counts) >> subBits
 	h.counts = append(h.counts, make([]uint32, 1<<subBits)...)
-	h.page[e] = p
-	return p
+	h.page[key>>52] = uint16(page)
+	return uint(page)
 }
 
 // merge adds the counts of o.
@@ -47,9 +70,9 @@ func (h *histogram) merge(o *histogram) {
 		if p == 0 {
 			continue
 		}
-		q := h.page[e]
+		q := uint(h.page[e])
 		if q == 0 {
-			q = h.grow(uint64(e))
+			q = h.grow(uint64(e) << 52)
 		}
 		for s, n := range o.counts[int(p)<<subBits : (int(p)+1)<<subBits] {
 			h.counts[int(q)<<subBits+s] += n

@@ -74,13 +74,3 @@ func quick32x32Go(got, want []byte, s *quickState, odd []uint64) {
 		}
 	}
 }
-
-// roundOrdered32 returns the place of w, rounded to float32 and kept finite, in the order of the float32 values.
-func roundOrdered32(w float64) int64 {
-	b := math.Float32bits(float32(w))
-	m := int64(min(b&0x7fffffff, math.Float32bits(math.MaxFloat32)))
-	if b>>31 != 0 {
-		return -m
-	}
-	return m
-}

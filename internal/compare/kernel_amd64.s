@@ -154,16 +154,100 @@ quotients64b:
 	QUOTIENTS
 	JMP ulps64
 
+// The kernel for two float32 buffers first looks at 8 elements in float32 and takes the exact way, in float64, only
+// when that cannot rule out that something happens: an element that is not accepted, or a new maximum. It can when
+//	S*|g - w| <= min(A + R*|w|, M*|w|, D)
+// with R, A, M and D a little below S*maxRatio*rtol, S*maxRatio*atol, S*maxRel and S*maxAbs (maxRatio is at most 1, so
+// that the first term is not above S times the bound). "A little" is 2^-17, "a rounding" is 2^-24, and at most four of
+// them meet here. S = 2^40 keeps underflow away: |g - w| is 0 or at least 2^-149, hence a product that underflows is
+// below S*|g - w|. NaN and Inf in g or w make the comparison false. Elements whose errors are all 0 stay on the fast way.
+// The maxima of ULP distances have no such bound and are taken on both ways.
+
+DATA scale<>+0(SB)/4, $0x53800000 // 2^40
+GLOBL scale<>(SB), RODATA|NOPTR, $4
+DATA scaleDown<>+0(SB)/8, $0x426ffff000000000 // 2^40 * (1 - 2^-17)
+GLOBL scaleDown<>(SB), RODATA|NOPTR, $8
+DATA maxFloat32<>+0(SB)/8, $0x47efffffe0000000
+GLOBL maxFloat32<>(SB), RODATA|NOPTR, $8
+DATA normal<>+0(SB)/8, $0x39b0000000000000 // 2^-100: below it a product is taken as 0, lest it round up as a subnormal
+GLOBL normal<>(SB), RODATA|NOPTR, $8
+
+// in: Y0 four float64 maxima; out: DST eight float32, the four twice, scaled and a little lower; clobbers Y1
+#define LOWER(DST, XDST) \
+	VBROADCASTSD scaleDown<>(SB), Y1  \
+	VMULPD Y1, Y0, Y0                 \
+	VBROADCASTSD maxFloat32<>(SB), Y1 \
+	VMINPD Y1, Y0, Y0                 \
+	VBROADCASTSD normal<>(SB), Y1     \
+	VCMPPD $0x1d, Y1, Y0, Y1          \
+	VANDPD Y1, Y0, Y0                 \
+	VCVTPD2PSY Y0, XDST               \
+	VINSERTF128 $1, XDST, DST, DST
+
+// the limits of the fast way from the maxima; R10 points to 4*32 bytes of them: A, R, M, D
+#define LIMITS \
+	VMULPD 128(R8), Y10, Y0 \
+	LOWER(Y2, X2)           \
+	VMOVUPS Y2, 0(R10)      \
+	VMULPD 160(R8), Y10, Y0 \
+	LOWER(Y2, X2)           \
+	VMOVUPS Y2, 32(R10)     \
+	VMOVAPD Y11, Y0         \
+	LOWER(Y2, X2)           \
+	VMOVUPS Y2, 64(R10)     \
+	VMOVAPD Y12, Y0         \
+	LOWER(Y2, X2)           \
+	VMOVUPS Y2, 96(R10)
+
 // func quick32x32AVX2(got, want *byte, n int, s *quickState, odd *uint64)
-TEXT ·quick32x32AVX2(SB), NOSPLIT, $0-40
+TEXT ·quick32x32AVX2(SB), NOSPLIT, $128-40
 	MOVQ got+0(FP), SI
 	MOVQ want+8(FP), DI
 	MOVQ n+16(FP), CX
 	MOVQ s+24(FP), R8
 	MOVQ odd+32(FP), R9
+	MOVQ SP, R10
 	LOADSTATE
+	LIMITS
+	JMP entry32
 
-loop32:
+	// Y15 magnitude mask, Y14 S, Y13 A, Y8 R, Y7 M, Y6 D, Y9 maxULP; Y10 to Y12 as everywhere
+fast32:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y1
+	VSUBPS Y1, Y0, Y2
+	VANDPS Y15, Y2, Y2
+	VANDPS Y15, Y1, Y3
+	VMULPS Y14, Y2, Y2
+	VMULPS Y8, Y3, Y4
+	VADDPS Y13, Y4, Y4
+	VMULPS Y7, Y3, Y5
+	VMINPS Y5, Y4, Y4
+	VMINPS Y6, Y4, Y4
+	VCMPPS $0x16, Y4, Y2, Y5
+	VMOVMSKPS Y5, AX
+	TESTL AX, AX
+	JNZ exact32
+	MOVB $0, (R9)
+	VPSIGND Y1, Y3, Y3
+	VPAND Y15, Y0, Y4
+	VPSIGND Y0, Y4, Y4
+	VPMAXSD Y3, Y4, Y5
+	VPMINSD Y3, Y4, Y2
+	VPSUBD Y2, Y5, Y5
+	VPMAXUD Y5, Y9, Y9
+	ADDQ $32, SI
+	ADDQ $32, DI
+	INCQ R9
+	SUBQ $8, CX
+	JNZ fast32
+	STORESTATE
+	RET
+
+exact32:
+	VBROADCASTSD absMask<>(SB), Y15
+	VBROADCASTSD maxFinite<>(SB), Y14
+	VBROADCASTSD tiny<>(SB), Y13
 	VCVTPS2PD 0(SI), Y0
 	VCVTPS2PD 0(DI), Y1
 	VSUBPD Y1, Y0, Y0
@@ -193,11 +277,23 @@ ulps32:
 	VMOVDQU 0(DI), Y2
 	VPAND magMask<>(SB), Y2, Y3
 	ULPS
+	LIMITS
 	ADDQ $32, SI
 	ADDQ $32, DI
 	INCQ R9
 	SUBQ $8, CX
-	JNZ loop32
+	JZ done32
+
+entry32:
+	VMOVDQU magMask<>(SB), Y15
+	VBROADCASTSS scale<>(SB), Y14
+	VMOVUPS 0(R10), Y13
+	VMOVUPS 32(R10), Y8
+	VMOVUPS 64(R10), Y7
+	VMOVUPS 96(R10), Y6
+	JMP fast32
+
+done32:
 	STORESTATE
 	RET
 

@@ -5,6 +5,7 @@ package compare
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 
 	"gpuemu/internal/dtype"
 )
@@ -13,13 +14,10 @@ import (
 // count as its largest finite value, also for formats whose overflow is NaN. Elements that are not finite on both sides
 // get a meaningless distance; the caller leaves them out.
 func (p *plan) ulps(dst []uint64, got []byte, want []float64, scratch []byte) {
-	lim := p.maxFinite
 	switch p.d {
 	case dtype.Float32:
 		for i, w := range want[:len(dst)] {
-			g := binary.LittleEndian.Uint32(got[4*i:])
-			r := math.Float32bits(float32(max(-lim, min(lim, w))))
-			dst[i] = distance64(ordered32(g), ordered32(r))
+			dst[i] = distance64(ordered32(binary.LittleEndian.Uint32(got[4*i:])), roundOrdered32(w))
 		}
 	case dtype.Float64:
 		for i, w := range want[:len(dst)] {
@@ -76,10 +74,18 @@ func ordered64(b uint64) int64 {
 	return (m ^ s) - s
 }
 
-// distance64 is |x - y|, which always fits a uint64.
+// roundOrdered32 is ordered32 of w rounded to float32 and kept finite.
+func roundOrdered32(w float64) int64 {
+	b := math.Float32bits(float32(w))
+	m := int64(min(b&0x7fffffff, 0x7f7fffff))
+	s := -int64(b >> 31)
+	return (m ^ s) - s
+}
+
+// distance64 is |x - y|, which always fits a uint64. It does not branch: signs of errors cannot be predicted.
 func distance64(x, y int64) uint64 {
-	if x < y {
-		x, y = y, x
-	}
-	return uint64(x) - uint64(y)
+	const flip = 1 << 63 // maps signed order to unsigned order
+	d, less := bits.Sub64(uint64(x)^flip, uint64(y)^flip, 0)
+	s := -less
+	return (d ^ s) - s
 }
