@@ -8,6 +8,7 @@ STATICCHECK := $(TOOLS)/staticcheck-$(STATICCHECK_VERSION)
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME    ?= 30s
 SOAK        ?= 100000
+BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
 
@@ -72,8 +73,8 @@ soak:
 	GPUEMU_SOAK=$(SOAK) GPUEMU_SOAK_RECORD=$(CURDIR)/docs/evidence/soak.md \
 		$(GO) test -count=1 -timeout 0 -run TestHonestImplementationsKeepTheBound ./internal/oracle
 
-bench: build
-	@sh bench/speed/run.sh
+bench:
+	@sh bench/speed/run.sh $(BENCHFLAGS)
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...

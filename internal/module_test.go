@@ -148,8 +148,8 @@ func parseFile(t *testing.T, fset *token.FileSet, path string) *ast.File {
 func place(fset *token.FileSet, pos token.Pos) string {
 	p := fset.Position(pos)
 	root, _ := filepath.Abs("..")
-	if r, err := filepath.Rel(root, p.Filename); err == nil {
-		p.Filename = filepath.ToSlash(r)
+	if abs, err := filepath.Abs(p.Filename); err == nil {
+		p.Filename = filepath.ToSlash(strings.TrimPrefix(abs, root+string(filepath.Separator)))
 	}
 	return p.String()
 }
