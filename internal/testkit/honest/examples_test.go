@@ -137,8 +137,10 @@ func productExamples() []example {
 		{"no rows", "matmul", nil, map[string]lit{"a": of(nil, 0, 2), "b": ab["b"]}, map[string]lit{"output": of(nil, 0, 2)}},
 		{"", "batched_matmul", nil, map[string]lit{"a": of(vec(1, 2, 3, 4), 2, 1, 2), "b": of(vec(5, 6, 7, 8), 2, 2, 1)},
 			map[string]lit{"output": of(vec(17, 53), 2, 1, 1)}},
-		{"relu", "matmul_bias_act", opspec.Attrs{"act": "relu"}, biased, map[string]lit{"output": of(vec(0, 0, 24, 28), 2, 2)}},
-		{"silu", "matmul_bias_act", opspec.Attrs{"act": "silu"}, biased, map[string]lit{"output": of(vec(0, 0, 24, 28), 2, 2)}},
+		{"relu", "matmul_bias_act", opspec.Attrs{"act": "relu"}, biased,
+			map[string]lit{"output": of(vec(0, 0, 24, 28), 2, 2)}},
+		{"silu", "matmul_bias_act", opspec.Attrs{"act": "silu"}, biased,
+			map[string]lit{"output": of(vec(0, 0, 24, 28), 2, 2)}},
 		{"", "int8_matmul", nil, scaled, map[string]lit{"output": of(vec(190, 11, 860, 50), 2, 2)}},
 		{"", "fp8_matmul", nil, map[string]lit{"a": ab["a"], "b": ab["b"], "scale_a": of(vec(2), 1),
 			"scale_b": of(vec(0.25), 1)}, map[string]lit{"output": of(vec(9.5, 11, 21.5, 25), 2, 2)}},
@@ -183,7 +185,8 @@ func otherExamples() []example {
 		{"channels", "conv1d", nil, map[string]lit{"input": of(vec(1, 2, 3, 4), 1, 2, 2),
 			"weight": of(vec(1, 10, 100, 1000), 2, 2, 1), "bias": of(vec(0, 5), 2)},
 			map[string]lit{"output": of(vec(31, 42, 3105, 4205), 1, 2, 2)}},
-		{"", "conv2d", nil, map[string]lit{"input": square, "weight": of(vec(1, 0, 0, 10), 1, 1, 2, 2), "bias": of(vec(0), 1)},
+		{"", "conv2d", nil,
+			map[string]lit{"input": square, "weight": of(vec(1, 0, 0, 10), 1, 1, 2, 2), "bias": of(vec(0), 1)},
 			map[string]lit{"output": of(vec(51, 62, 84, 95), 1, 1, 2, 2)}},
 		{"", "depthwise_conv2d", nil, map[string]lit{"input": of(vec(1, 2, 3, 4), 1, 2, 1, 2),
 			"weight": of(vec(10, 100), 2, 1, 1, 1), "bias": of(vec(0, 1), 2)},
@@ -250,7 +253,8 @@ func outputDType(op, name string, t dtype.DType) dtype.DType {
 }
 
 func (x *example) call(t dtype.DType) *Call {
-	c := &Call{Op: x.op, T: t, Attrs: opspec.Attrs{"math": "gpu"}, Inputs: map[string]Array{}, Outputs: map[string]OutSpec{}}
+	c := &Call{Op: x.op, T: t, Attrs: opspec.Attrs{"math": "gpu"}, Inputs: map[string]Array{},
+		Outputs: map[string]OutSpec{}}
 	for n, v := range x.attrs {
 		c.Attrs[n] = v
 	}

@@ -1,8 +1,9 @@
 // Package honest computes every op of the catalogue the way a correct kernel may, in the arithmetic a kernel has:
-// float32 or float64 operations, in any order, fused or not, with approximate functions anywhere inside their documented
-// bounds, subnormals flushed, tensor cores that truncate. It checks the oracle's error bounds from the other side: no
-// result of an honest machine may lie outside, and a machine with a planted Fault should. It is written from the
-// specification of the ops, not from the oracle, and it is no reference: its results have rounding errors on purpose.
+// float32 or float64 operations, in any order, fused or not, with approximate functions anywhere inside their
+// documented bounds, subnormals flushed, tensor cores that truncate. It checks the oracle's error bounds from the other
+// side: no result of an honest machine may lie outside, and a machine with a planted Fault should. It is written from
+// the specification of the ops, not from the oracle, and it is no reference: its results have rounding errors on
+// purpose.
 //
 // A Machine does the arithmetic, a Style says how, Run evaluates one Call.
 package honest

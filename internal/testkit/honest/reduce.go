@@ -77,8 +77,8 @@ func (e *eval) varRow(x []float64) float64 {
 	return e.mean(m2, n)
 }
 
-// cumsumRow is the prefix sum: one chain, Hillis and Steele's doubling (Pairwise), scans of 32 with a carry (Blocked), or
-// every prefix of a chunk added from its end (Reversed).
+// cumsumRow is the prefix sum: one chain, Hillis and Steele's doubling (Pairwise), scans of 32 with a carry (Blocked),
+// or every prefix of a chunk added from its end (Reversed).
 func (e *eval) cumsumRow(dst, x []float64) {
 	if e.fault == DropTerm || e.fault == SkipTile {
 		keep, skip := e.dropped(len(x))

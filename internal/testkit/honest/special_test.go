@@ -139,12 +139,14 @@ func TestWildInputs(t *testing.T) {
 func TestArgmaxTies(t *testing.T) {
 	x := reduced("", "argmax", opspec.Attrs{"ties": "any"}, vec(1, 3, 2, 3), 0)
 	for order, want := range map[Order]float64{Sequential: 1, Reversed: 3} {
-		if got := mustRun(t, New(dtype.Float32, Style{Order: order}, 1), x.call(dtype.Float32))["output"].At(0, 0); got != want {
+		m := New(dtype.Float32, Style{Order: order}, 1)
+		if got := mustRun(t, m, x.call(dtype.Float32))["output"].At(0, 0); got != want {
 			t.Errorf("argmax in order %d = %v, want %v", order, got, want)
 		}
 	}
 	x.attrs["ties"] = "first"
-	if got := mustRun(t, New(dtype.Float32, Style{Order: Reversed}, 1), x.call(dtype.Float32))["output"].At(0, 0); got != 1 {
+	m := New(dtype.Float32, Style{Order: Reversed}, 1)
+	if got := mustRun(t, m, x.call(dtype.Float32))["output"].At(0, 0); got != 1 {
 		t.Errorf("first argmax = %v, want 1", got)
 	}
 }
@@ -158,7 +160,8 @@ func TestRoundIntermediates(t *testing.T) {
 		false: dtype.Float16.Float64(dtype.Float16.Bits(float64(float32(silu * 3000)))),
 		true:  dtype.Float16.Float64(dtype.Float16.Bits(dtype.Float16.Float64(dtype.Float16.Bits(silu)) * 3000)),
 	} {
-		got := mustRun(t, New(dtype.Float32, Style{RoundIntermediates: round}, 1), x.call(dtype.Float16))["output"].At(0, 0, 0)
+		m := New(dtype.Float32, Style{RoundIntermediates: round}, 1)
+		got := mustRun(t, m, x.call(dtype.Float16))["output"].At(0, 0, 0)
 		if got != want {
 			t.Errorf("swiglu with rounding %v = %v, want %v", round, got, want)
 		}
