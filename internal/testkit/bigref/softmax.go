@@ -1,0 +1,59 @@
+package bigref
+
+// This file implements softmax, its logarithm and the cross entropy.
+
+import "math/big"
+
+func (t *task) softmax() {
+	out := t.exact("output")
+	in := t.in["input"]
+	n, length := rows(in.Shape)
+	for r := range n {
+		_, es, sum := t.exponentials(numbers(in.X[r*length : (r+1)*length]))
+		for i, e := range es {
+			out.Big[r*length+i] = t.quo(e, sum)
+		}
+	}
+}
+
+func (t *task) logSoftmax() {
+	out := t.summed("output")
+	in := t.in["input"]
+	n, length := rows(in.Shape)
+	for r := range n {
+		xs := numbers(in.X[r*length : (r+1)*length])
+		m, _, sum := t.exponentials(xs)
+		for i, x := range xs {
+			both := t.total()
+			t.accumulate(both, t.sub(x, m))
+			t.accumulate(both, neg(t.log(sum)))
+			out.Big[r*length+i], out.Scale[r*length+i] = both.value, both.scale
+		}
+	}
+}
+
+// crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows.
+func (t *task) crossEntropy() {
+	out := t.summed("output")
+	in, target := t.in["logits"], t.in["target"].X
+	n, length := rows(in.Shape)
+	smoothing := num(t.attrs.Float("label_smoothing"))
+	for r := range n {
+		if int(target[r]) == t.attrs.Int("ignore_index") {
+			out.Big[r], out.Scale[r] = zero(), zero()
+			continue
+		}
+		xs := numbers(in.X[r*length : (r+1)*length])
+		m, _, sum := t.exponentials(xs)
+		log := t.log(sum)
+		lse := t.add(m, log)
+		picked := t.sub(lse, xs[int(target[r])])
+		mean := t.quo(t.totalOf(xs).value, integer(length))
+		spread := t.sub(lse, mean)
+		out.Big[r] = t.add(t.mul(t.sub(one(), smoothing), picked), t.mul(smoothing, spread))
+		out.Scale[r] = t.magnitudes(m, log, xs[int(target[r])], mean)
+	}
+}
+
+// magnitudes adds up |x|.
+func (t *task) magnitudes(xs ...*big.Float) *big.Float { return t.totalOf(xs).scale }
