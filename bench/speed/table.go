@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// cells returns a result as the columns of the table.
+func (r Result) cells() [7]string {
+	if r.Skipped != "" {
+		return [7]string{r.Row.Name, "-", "-", "-", r.Row.Goal.String(), "-", "not run: " + r.Skipped}
+	}
+	ratio, ok := r.Row.Goal.ratio(r.Ours, r.Theirs)
+	verdict := "short"
+	if ok {
+		verdict = "ok"
+	}
+	return [7]string{
+		r.Row.Name, r.Row.amount(r.Ours), r.Row.amount(r.Theirs), fmt.Sprintf("%.2f×", ratio), r.Row.Goal.String(),
+		fmt.Sprintf("%.0f %%", 100*(r.Spread-1)), verdict,
+	}
+}
+
+// amount returns a time and, where the row has a measure of work, the rate.
+func (r *Row) amount(d time.Duration) string {
+	s := d.Round(max(time.Nanosecond, d/1000)).String()
+	if r.Work > 0 {
+		s += fmt.Sprintf(" (%.3g G%s/s)", r.Work/d.Seconds(), r.Unit)
+	}
+	return s
+}
+
+var heads = [7]string{"row", "ours", "theirs", "ratio", "goal", "noise", ""}
+
+// widths returns the width of each column: the names are known, the others have a usual width.
+func widths(todo []Row) [7]int {
+	w := [7]int{len(heads[0]), 24, 24, 7, 15, 6, 0}
+	for _, r := range todo {
+		w[0] = max(w[0], utf8.RuneCountInString(r.Name))
+	}
+	return w
+}
+
+func printCells(w io.Writer, cells [7]string, width [7]int) {
+	var line strings.Builder
+	for i, c := range cells {
+		fmt.Fprintf(&line, "%-*s  ", width[i], c)
+	}
+	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+}
+
+func printHead(w io.Writer, todo []Row) { printCells(w, heads, widths(todo)) }
+
+func printLine(w io.Writer, r Result, todo []Row) { printCells(w, r.cells(), widths(todo)) }
+
+// shortOf yields the names of the rows that miss their goal.
+func shortOf(results []Result) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, r := range results {
+			if r.Skipped != "" {
+				continue
+			}
+			if _, ok := r.Row.Goal.ratio(r.Ours, r.Theirs); !ok && !yield(r.Row.Name) {
+				return
+			}
+		}
+	}
+}
+
+// A fact is one line about the machine and the software.
+type fact struct{ name, value string }
+
+func machineFacts(b *Bench) ([]fact, error) {
+	p, err := b.peer(1)
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.ask(request{Op: "facts"})
+	if err != nil {
+		return nil, err
+	}
+	return []fact{
+		{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)},
+		{"Go", runtime.Version()},
+		{"peer", fmt.Sprintf("numpy %s with %s, Python %s", a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
+		{"method", fmt.Sprintf("best of %d samples of at least %v, both sides in turns", b.rounds, b.sample)},
+		{"load before", firstField("/proc/loadavg")},
+		{"date", time.Now().UTC().Format(time.DateOnly)},
+	}, nil
+}
+
+// processor returns the name of the processor, where the system tells it.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "unknown processor"
+}
+
+func firstField(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil || len(strings.Fields(string(text))) == 0 {
+		return "unknown"
+	}
+	return strings.Fields(string(text))[0]
+}
+
+func printFacts(w io.Writer, facts []fact) {
+	for _, f := range facts {
+		fmt.Fprintf(w, "%-12s %s\n", f.name, f.value)
+	}
+	fmt.Fprintln(w)
+}
+
+// markdown returns the table for a file.
+func markdown(facts []fact, results []Result) []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "# Speed\n\nPrinted by `make bench`. A ratio is our speed over theirs, or, where the goal is a time, "+
+		"our time over theirs.\nNoise is how much slower than the best sample the median was, on the noisier side.\n\n")
+	for _, f := range facts {
+		fmt.Fprintf(&out, "- %s: %s\n", f.name, f.value)
+	}
+	fmt.Fprintf(&out, "\n| %s |\n|%s\n", strings.Join(heads[:], " | "), strings.Repeat("---|", len(heads)))
+	for _, r := range results {
+		cells := r.cells()
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells[:], " | "))
+	}
+	return out.Bytes()
+}
