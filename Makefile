@@ -50,7 +50,9 @@ unit:
 
 # -short: the race detector costs a factor of ten, and every goroutine is started by the short tests too.
 race:
-	@$(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) ./...
+	@command -v "$$($(GO) env CC)" >/dev/null || { \
+		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
+	@CGO_ENABLED=1 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) ./...
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
 v3:

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -32,6 +33,31 @@ func TestNoMachinePaths(t *testing.T) {
 	} {
 		if got := machinePath.MatchString(line); got != want {
 			t.Errorf("machinePath.MatchString(%q) = %v, want %v", line, got, want)
+		}
+	}
+}
+
+// link finds the target of a Markdown link.
+var link = regexp.MustCompile(`\]\(([^)#\s]+)[^)]*\)`)
+
+// TestDocLinks: a link of a page to another file of the repository leads somewhere.
+func TestDocLinks(t *testing.T) {
+	for _, f := range trackedFiles(t) {
+		if filepath.Ext(f) != ".md" {
+			continue
+		}
+		src, err := os.ReadFile(filepath.Join("..", f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllSubmatch(src, -1) {
+			target := string(m[1])
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("..", filepath.Dir(f), target)); err != nil {
+				t.Errorf("%s: link to %s leads nowhere", f, target)
+			}
 		}
 	}
 }
