@@ -55,13 +55,13 @@ func opsCommand(term *terminal) *cobra.Command {
 			}
 			switch {
 			case format.value == "json":
-				return term.printOpsJSON(ops)
+				return opsJSON(term, ops)
 			case format.value == "markdown":
-				term.printOpsMarkdown(ops)
+				opsMarkdown(term, ops)
 			case len(args) == 1:
-				term.printOp(ops[0])
+				describeOp(term, ops[0])
 			default:
-				term.printOps(ops)
+				listOps(term, ops)
 			}
 			return nil
 		},
@@ -90,7 +90,8 @@ func completeOp(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	return oracle.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-func (t *terminal) printOpsJSON(ops []*oracle.Op) error {
+// opsJSON prints entries with their whole schemas.
+func opsJSON(t *terminal, ops []*oracle.Op) error {
 	list := make([]opInfo, 0, len(ops))
 	for _, op := range ops {
 		schema, err := json.Marshal(op.Schema)
@@ -114,8 +115,8 @@ func dtypeNames(types []dtype.DType) []string {
 	return names
 }
 
-// printOps prints one line per entry: name, family, formula.
-func (t *terminal) printOps(ops []*oracle.Op) {
+// listOps prints one line per entry: name, family, formula.
+func listOps(t *terminal, ops []*oracle.Op) {
 	rows := make([][]string, len(ops))
 	for i, op := range ops {
 		rows[i] = []string{op.Name, op.Family, op.Doc}
@@ -123,8 +124,8 @@ func (t *terminal) printOps(ops []*oracle.Op) {
 	t.printTable("", rows)
 }
 
-// printOp describes one entry.
-func (t *terminal) printOp(op *oracle.Op) {
+// describeOp prints all there is to know about one entry.
+func describeOp(t *terminal, op *oracle.Op) {
 	t.print(op.Name + ": " + op.Doc)
 	t.print("")
 	head := [][]string{{"family", op.Family}}
@@ -250,8 +251,8 @@ func domainText(d *opspec.Domain) string {
 	return strings.Join(words, ", ")
 }
 
-// printOpsMarkdown prints the table of docs/ops.md.
-func (t *terminal) printOpsMarkdown(ops []*oracle.Op) {
+// opsMarkdown prints the table of docs/ops.md.
+func opsMarkdown(t *terminal, ops []*oracle.Op) {
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 	t.print("| op | formula | inputs | attributes | contract |")
 	t.print("|---|---|---|---|---|")

@@ -95,7 +95,7 @@ func runOracle(term *terminal, name string, flags oracleFlags) error {
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
-		term.printWant(op.Name, o.Name, wants[o.Name])
+		term.note("%s: %s %s", op.Name, o.Name, wantSummary(wants[o.Name]))
 	}
 	term.note("wrote %s", flags.output)
 	return nil
@@ -186,8 +186,8 @@ func wantTensors(w *compare.Want) (value, bound *tensor.Tensor) {
 	return tensor.FromFloat64s(dtype.Float64, w.Shape, values), tensor.FromFloat64s(dtype.Float64, w.Shape, bounds)
 }
 
-// printWant says in one line what an output is: its type, its shape, and how sure the oracle is.
-func (t *terminal) printWant(op, output string, w *compare.Want) {
+// wantSummary says what an output is: its type, its shape, and how sure the oracle is.
+func wantSummary(w *compare.Want) string {
 	undetermined, largest := 0, 0.0
 	for i := range w.Shape.Elems() {
 		switch {
@@ -197,6 +197,6 @@ func (t *terminal) printWant(op, output string, w *compare.Want) {
 			largest = w.Bound[i]
 		}
 	}
-	t.note("%s: %s %s%s, largest bound %.3g, %d of %d elements undetermined",
-		op, output, w.DType, w.Shape, largest, undetermined, w.Shape.Elems())
+	return fmt.Sprintf("%s%s, largest bound %.3g, %d of %d elements undetermined",
+		w.DType, w.Shape, largest, undetermined, w.Shape.Elems())
 }
