@@ -1,13 +1,13 @@
 """Runs the cases packed by `contract pack` through PyTorch's own kernels on a GPU.
 
-usage: torch_contract.py CASES.safetensors OUTDIR
+usage: torch_contract.py CASES.safetensors OUTDIR [compiled]
 
-Writes OUTDIR/torch-eager.safetensors and, where it works, OUTDIR/torch-compiled.safetensors. Cases a kernel refuses are
-counted and named, never replaced. Needs torch only.
+Writes one file per backend: eager kernels, each backend of scaled_dot_product_attention, a few CPU kernels, and, with the
+argument `compiled`, Inductor's Triton kernels. Cases a kernel refuses are counted and named, never replaced. Needs
+torch only.
 """
 
 import json
-import math
 import struct
 import sys
 import warnings
@@ -20,6 +20,8 @@ torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
 torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+torch._dynamo.config.recompile_limit = 256
+torch._dynamo.config.accumulated_recompile_limit = 100000
 
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
@@ -55,6 +57,13 @@ def write(path, tensors):
     h += b" " * (-len(h) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(h)) + h + b"".join(blobs))
+
+
+def forced(backend):
+    def f(a, q, k, v):
+        with torch.nn.attention.sdpa_kernel(backend):
+            return attention(a, q, k, v)
+    return f
 
 
 def attention(a, q, k, v):
@@ -179,7 +188,7 @@ def inputs_of(key, tensors, order):
     return [tensors[n].cuda() for n in order[key]]
 
 
-def run(name, fns, cases, out_path):
+def run(name, fns, cases, out_path, on_cpu=False):
     meta, tensors = cases
     order = {}
     for n in tensors:
@@ -192,7 +201,8 @@ def run(name, fns, cases, out_path):
             refused.setdefault(note["op"], ["no such kernel", 0])[1] += 1
             continue
         try:
-            r = fn(note["attrs"], *inputs_of(key, tensors, order))
+            args = [tensors[n] for n in order[key]] if on_cpu else inputs_of(key, tensors, order)
+            r = fn(note["attrs"], *args)
             torch.cuda.synchronize()
         except Exception as e:  # a refusal is data, not an end
             refused.setdefault(note["op"] + "/" + note["dtype"], [str(e).splitlines()[0][:100], 0])[1] += 1
@@ -214,13 +224,23 @@ COMPILED = ["gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "softplus", "swiglu"
             "log_softmax", "layernorm", "rmsnorm", "groupnorm", "l2norm", "rope", "moe_routing", "cumsum", "cross_entropy"]
 
 
+ATTENTION = ["attention", "causal_attention", "window_attention", "gqa_attention"]
+
+
 def main():
-    cases = read(sys.argv[1])
+    cases, out = read(sys.argv[1]), sys.argv[2]
     print(torch.__version__, torch.cuda.get_device_name())
-    run("eager", OPS, cases, sys.argv[2] + "/torch-eager.safetensors")
+    eager = {k: f for k, f in OPS.items() if k not in ATTENTION}
+    run("eager", eager, cases, out + "/torch-eager.safetensors")
+    backends = torch.nn.attention.SDPBackend
+    for name in ("FLASH_ATTENTION", "EFFICIENT_ATTENTION", "MATH"):
+        fns = dict.fromkeys(ATTENTION, forced(getattr(backends, name)))
+        run(name, fns, cases, f"{out}/torch-sdpa-{name.split('_')[0].lower()}.safetensors")
+    run("cpu", {k: OPS[k] for k in ("rmsnorm", "layernorm", "softmax", "cumsum", "groupnorm")}, cases,
+        out + "/torch-cpu.safetensors", on_cpu=True)
     if len(sys.argv) > 3 and sys.argv[3] == "compiled":
         fns = {k: torch.compile(OPS[k], dynamic=True) for k in COMPILED}
-        run("compiled", fns, cases, sys.argv[2] + "/torch-compiled.safetensors")
+        run("compiled", fns, cases, out + "/torch-compiled.safetensors")
 
 
 main()

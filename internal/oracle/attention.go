@@ -44,7 +44,7 @@ func (c *call) attend(out *result, at int, h head) {
 	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
 	totals := make([]num, h.m)
 	special := make([]bool, h.m)
-	open := !allFinite(h.v)
+	open, openKeys := !allFinite(h.v), !allFinite(h.k)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
 			w := c.weigh(&scores, &h, i)
@@ -52,6 +52,9 @@ func (c *call) attend(out *result, at int, h head) {
 			special[i] = open || !w.total.clean() || w.total.v == 0
 			for j := lo; j < hi && !special[i]; j++ {
 				special[i] = !w.p[j-lo].clean()
+			}
+			if openKeys && !special[i] {
+				special[i] = !allFinite(scores.v[i*h.n : (i+1)*h.n])
 			}
 			if special[i] {
 				c.attendRow(out, at+i*h.d, &h, i, &scores, w)

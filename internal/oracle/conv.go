@@ -49,7 +49,7 @@ func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64)
 		if skip {
 			y = c.padded(y, g, x, weight[i/n*g.taps():(i/n+1)*g.taps()], i%n)
 		}
-		out.set(at+i, c.biased(y, c.input(bias[i/n]), shape))
+		out.set(at+i, c.biased(c.cast(y), c.input(bias[i/n]), shape))
 	}
 }
 
@@ -120,8 +120,8 @@ func slidingDim(out, in, k string) opspec.Dim {
 func slidingFits(in, k string) string { return in + "+2*padding >= dilation*(" + k + "-1)+1" }
 
 func convOps() []*Op {
-	const contract = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, bias in the " +
-		"accumulation type, one rounding to the output type; taps outside the image skipped or multiplied by zero"
+	const contract = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs; the " +
+		"sum may be rounded to the output type before the bias; taps outside the image skipped or multiplied by zero"
 	attrs := []opspec.Attr{
 		{Name: "stride", Kind: opspec.Int, Values: []any{1, 2, 3}, Doc: "step of the window"},
 		{Name: "padding", Kind: opspec.Int, Values: []any{0, 1, 2}, Doc: "zeros added on each side"},

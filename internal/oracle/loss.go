@@ -10,7 +10,7 @@ import (
 )
 
 // crossEntropyRow returns the loss of one row: lse - x[t], formed from lse = m + log Σ or from log Σ and x[t] - m;
-// smoothing mixes in the mean over all classes of the same.
+// smoothing mixes in the mean over all classes of the same, log-probabilities possibly rounded to the type of the case first.
 func (c *call) crossEntropyRow(x []float64, target int, terms []num) num {
 	top, total := c.expSum(x, terms)
 	l := c.log(total)
@@ -23,10 +23,10 @@ func (c *call) crossEntropyRow(x []float64, target int, terms []num) num {
 	}
 	var each sum
 	for _, v := range x {
-		each.add(c.sub(lse, c.input(v)))
+		each.add(c.cast(c.sub(lse, c.input(v))))
 	}
 	smooth := either(c.mean(each.total(&c.arith), len(x)), c.sub(lse, c.meanRow(x)))
-	return c.add(c.scale(loss, 1-eps), c.scale(smooth, eps))
+	return c.add(c.cast(c.scale(c.cast(loss), 1-eps)), c.cast(c.scale(c.cast(smooth), eps)))
 }
 
 func (c *call) crossEntropy() error {
@@ -64,7 +64,7 @@ func lossOps() []*Op {
 		Name: "cross_entropy", Family: "loss",
 		Doc: "log(sum(exp(x))) - x[target], one loss a row; ignored rows are 0",
 		Contract: "row maximum subtracted; float32 accumulation (float64 for float64) in any order, one rounding to the output " +
-			"type; rows with +Inf or without a finite logit undetermined",
+			"type (with smoothing, log-probabilities may be rounded to it first); rows with +Inf or without a finite logit undetermined",
 		Schema: &opspec.Schema{
 			Dims: []opspec.Dim{
 				{Name: "R", Candidates: []int{1, 3, 16, 65}, Empty: true},

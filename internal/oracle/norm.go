@@ -28,17 +28,26 @@ func either(a, b num) num {
 	return a
 }
 
-// standardise fills out[at:at+len(x)] with (x-μ)·rstd·w+b, computed as written or folded. wb gives weight and bias of
-// element i.
+// normalised returns (x-μ)·rstd·w+b in any association, or folded.
+func (c *call) normalised(x, mean, rstd, w, b num) num {
+	d := c.sub(x, mean)
+	plain := c.affine(c.mul(d, rstd), w, b)
+	late := c.add(c.mul(c.mul(d, w), rstd), b)
+	return either(either(plain, late), c.folded(x, mean, c.mul(rstd, w), b))
+}
+
+// standardise fills out[at:at+len(x)] with (x-μ)·rstd·w+b. wb gives weight and bias of element i. Where the contract
+// says so the moments may have been rounded to the type of the case.
 func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, b num)) {
 	d := c.deviationsRow(x)
 	variance := c.mean(d.square, len(x))
-	rstd := c.rsqrt(c.add(variance, c.constant(c.attrs.Float("eps"))))
+	mean, rstd := d.mean, c.rsqrt(c.add(variance, c.constant(c.attrs.Float("eps"))))
+	if c.attrs.Str("moments") == "output" {
+		mean, rstd = c.cast(mean), c.cast(rstd)
+	}
 	for i, v := range x {
 		w, b := wb(i)
-		in := c.input(v)
-		plain := c.affine(c.mul(c.sub(in, d.mean), rstd), w, b)
-		out.set(at+i, either(plain, c.folded(in, d.mean, c.mul(rstd, w), b)))
+		out.set(at+i, c.normalised(c.input(v), mean, rstd, w, b))
 	}
 }
 
@@ -80,12 +89,9 @@ func (c *call) batchnorm() error {
 		for ch := lo; ch < hi; ch++ {
 			mu, bias, weight := c.input(mean[ch]), c.input(b[ch]), c.input(w[ch])
 			rstd := c.rsqrt(c.add(c.input(variance[ch]), eps))
-			s := c.mul(rstd, weight)
 			for at := ch * length; at < len(x); at += channels * length {
 				for i := at; i < at+length; i++ {
-					in := c.input(x[i])
-					plain := c.affine(c.mul(c.sub(in, mu), rstd), weight, bias)
-					out.set(i, either(plain, c.folded(in, mu, s, bias)))
+					out.set(i, c.normalised(c.input(x[i]), mu, rstd, weight, bias))
 				}
 			}
 		}
@@ -129,7 +135,7 @@ func (c *call) l2norm() error {
 
 func normOps() []*Op {
 	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order; " +
-		"as written or folded to x s + t; "
+		"in any association or folded to x s + t; "
 	const cast = "the normalised value may be rounded to the output type before the weight"
 	weight := func(name string, dims ...string) opspec.Input {
 		return opspec.Input{Name: name, Dims: dims, Role: opspec.RoleWeight}
@@ -177,6 +183,10 @@ func normOps() []*Op {
 				Attrs: []opspec.Attr{
 					{Name: "groups", Kind: opspec.Int, Values: []any{2, 1, 4}, Doc: "number of groups of channels"},
 					floatAttr("eps", "added to the variance", 1e-5),
+					{
+						Name: "moments", Kind: opspec.String, Values: []any{"output", "acc"}, Fixed: true,
+						Doc: "output: mean and 1/std may be rounded to the type of the case, as PyTorch's kernel keeps them; acc: not",
+					},
 				},
 				Inputs: []opspec.Input{{Name: "input", Dims: ncl()}, weight("weight", "C"), weight("bias", "C")},
 			},
@@ -192,7 +202,7 @@ func normOps() []*Op {
 		{
 			Name: "batchnorm", Aliases: []string{"batch_norm"}, Family: "norm",
 			Doc:      "(x - mean) / sqrt(var + eps) weight + bias with given moments (inference)",
-			Contract: "float32 arithmetic (float64 for float64), as written or folded to x s + t; " + cast,
+			Contract: "float32 arithmetic (float64 for float64), in any association or folded to x s + t; " + cast,
 			Schema: &opspec.Schema{
 				Dims: channelDims(), DTypes: plainFloats(), Outputs: output(ncl()),
 				Attrs: []opspec.Attr{floatAttr("eps", "added to the variance", 1e-5)},

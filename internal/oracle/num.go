@@ -75,6 +75,7 @@ type arith struct {
 	u       float64 // one correctly rounded operation
 	tiny    float64 // absolute error of one operation whose result underflows
 	flush   float64 // magnitudes below this may be read as zero; 0: subnormals are kept
+	vanish  float64 // magnitudes below this are zero in the accumulation type
 	limit   float64 // magnitudes from here on may become infinite
 	quot    float64 // division
 	hugeDiv float64 // a divisor beyond this may give 0 (reciprocal flushed); +Inf: never
@@ -120,7 +121,7 @@ func newArith(t dtype.DType, contract string) arith {
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 0x1p-149, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+		u: u, tiny: 0x1p-149, vanish: 0x1p-152, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}
 	if contract == "ieee" {
@@ -262,7 +263,11 @@ func (m *arith) exp(a num) num {
 		v := libm.Exp(a.v)
 		d := a.e + float64((math.Abs(a.v)+a.e)*m.expArg)
 		if v-v == 0 && d < 600 {
-			return m.rounded(v, m.expError(v, d), m.expRel)
+			e := m.expError(v, d)
+			if v+e < m.vanish {
+				return exact(0) // rounds to zero for everyone
+			}
+			return m.rounded(v, e, m.expRel)
 		}
 	}
 	d := a.e + float64((math.Abs(a.v)+a.e)*m.expArg)

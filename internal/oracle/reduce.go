@@ -108,12 +108,13 @@ func (m *arith) deviationsRow(x []float64) deviations {
 		out.square = num{v: 0, w: clsPosInf | clsNaN} // fp64 itself overflowed
 		return out
 	}
-	if sq+e >= m.limit {
-		out.square.w = clsPosInf
-	}
-	if m.widest(x, mu) >= m.limit { // a difference from a running mean may overflow
-		out.mean.w = clsPosInf | clsNegInf | clsNaN
+	top := m.widest(x, mu)
+	if sq+e >= m.limit || float64(top*float64(top*n)) >= m.limit {
+		// Merging with an empty part multiplies a squared difference of means by a count of zero: Inf·0.
 		out.square.w = clsPosInf | clsNaN
+	}
+	if top >= m.limit { // a difference from a running mean may itself overflow
+		out.mean.w = clsPosInf | clsNegInf | clsNaN
 	}
 	return out
 }
