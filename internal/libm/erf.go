@@ -61,7 +61,7 @@ func erfSum(x, small float64) float64 {
 	return hi + (lo + small)
 }
 
-// erfTiny is Erf for numbers so small that a product with a coefficient, or its last bit, may be subnormal; also for ±0.
+// erfTiny is Erf for numbers so small that a product with a coefficient, or its last bit, may be subnormal; and ±0.
 func erfTiny(x float64) float64 {
 	if math.Abs(x) < 0x1p-1022 {
 		return x + float64(x*(0.125+erfC0)) // the product is rounded to the spacing of the result, the sum is exact
