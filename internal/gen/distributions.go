@@ -5,10 +5,13 @@ package gen
 import "math"
 
 // unit turns 64 random bits into a multiple of 2^-53 in [0,1). Its low 11 bits are free for another choice.
-func unit(u uint64) float64 { return float64(u>>11) * 0x1p-53 }
+func unit(u uint64) float64 { return float64(float64(u>>11) * 0x1p-53) }
 
-// balanced maps [0,1) to [-1,1), exactly.
-func balanced(u float64) float64 { return u + u - 1 }
+// balanced maps [0,1) to [-1,1), exactly. The conversion keeps a caller's product from being fused into the sum.
+func balanced(u float64) float64 {
+	v := float64(u)
+	return v + v - 1
+}
 
 // sign returns x or -x, by one random bit.
 func sign(bit uint64, x float64) float64 {
@@ -219,7 +222,7 @@ func risingMax(s *source) fillFunc {
 	return func(dst []float64, row int) {
 		start := -0.9 + float64(grow*float64(row%s.inner)/float64(max(s.inner-1, 1)))
 		for j := range dst {
-			t := start + float64((float64(j)+s.r.Float64())*step)
+			t := start + float64((float64(j)+float64(s.r.Float64()))*step)
 			dst[j] = float64(t*s.half) + s.mid
 		}
 	}
@@ -242,7 +245,7 @@ func cancelling(s *source) fillFunc {
 		pairs := max(n-1, 0) / 2
 		for j := range pairs {
 			w := s.r.Uint64()
-			v := float64((0.5 + unit(w)/2) * large)
+			v := float64((0.5 + float64(unit(w)/2)) * large)
 			if u&1 != 0 {
 				v = sign(w, v)
 			}

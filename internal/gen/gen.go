@@ -88,10 +88,8 @@ func Cases(s *opspec.Schema, st Strategy, master uint64) (*Stream, error) {
 	if st.MaxElems < 0 || st.MaxElems > tensor.MaxElems {
 		return nil, diag.Errorf(BadStrategy, "", "max elements: got %d, want 1..%d", st.MaxElems, tensor.MaxElems)
 	}
-	for name := range st.Attrs {
-		if _, ok := s.Attr(name); !ok {
-			return nil, diag.Errorf(BadStrategy, "", "operator %q has no attribute %q", s.Name, name)
-		}
+	if st.Attrs, err = normalAttrs(s, st.Attrs); err != nil {
+		return nil, err
 	}
 	c := &Stream{schema: s, prog: prog, strategy: st, master: master}
 	if c.dtypes, err = allowedDTypes(s, st.DTypes); err != nil {
@@ -99,6 +97,27 @@ func Cases(s *opspec.Schema, st Strategy, master uint64) (*Stream, error) {
 	}
 	c.shapes, err = newShaper(s, prog, st)
 	return c, err
+}
+
+// normalAttrs checks attributes that are not drawn and brings them into the types that cases have.
+func normalAttrs(s *opspec.Schema, given opspec.Attrs) (opspec.Attrs, error) {
+	out := make(opspec.Attrs, len(given))
+	for name := range given {
+		if _, ok := s.Attr(name); !ok {
+			return nil, diag.Errorf(BadStrategy, "", "operator %q has no attribute %q", s.Name, name)
+		}
+	}
+	for i := range s.Attrs {
+		a := &s.Attrs[i]
+		if v, ok := given[a.Name]; ok {
+			n, err := a.Normal(v)
+			if err != nil {
+				return nil, err
+			}
+			out[a.Name] = n
+		}
+	}
+	return out, nil
 }
 
 func hintNames(list []Named) string {

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -170,6 +171,28 @@ func TestStreamIndependence(t *testing.T) {
 	}
 }
 
+// TestStreamsDiffer: inputs of one shape and distribution get different values, and so do two cases.
+func TestStreamsDiffer(t *testing.T) {
+	s := vectorSchema()
+	s.Inputs = append(s.Inputs, s.Inputs[0])
+	s.Inputs[1].Name = "y"
+	seen := map[string]string{}
+	for i := range distributions {
+		for seed := range uint64(3) {
+			c := vectorCase(dtype.Float64, distributions[i].Name, 16, 16)
+			c.Inputs = append(c.Inputs, c.Inputs[0])
+			c.Inputs[1].Name, c.Seed = "y", seed
+			for name, x := range mustInputs(t, s, c) {
+				what := fmt.Sprint(distributions[i].Name, seed, name)
+				if old, ok := seen[string(x.Data)]; ok {
+					t.Errorf("%s has the values of %s", what, old)
+				}
+				seen[string(x.Data)] = what
+			}
+		}
+	}
+}
+
 // TestSeedsMatter: other master seed, operator or index, other case.
 func TestSeedsMatter(t *testing.T) {
 	seen := map[uint64]string{}
@@ -225,7 +248,8 @@ func TestShapes(t *testing.T) {
 				zeros++
 			}
 		}
-		wantZeros := map[string]bool{"zero_size": zeros == n, "tile_aware": zeros > 0 && zeros < n/2}
+		wantZeros := map[string]bool{"zero_size": zeros == n, "tile_aware": zeros > 0 && zeros < n/8,
+			"boundary": zeros > 0 && zeros < n/8}
 		if ok, special := wantZeros[st.Shapes]; special && !ok || !special && zeros > 0 {
 			t.Errorf("%s: %d of %d cases are empty", st.Shapes, zeros, n)
 		}
@@ -307,7 +331,7 @@ func TestAttributes(t *testing.T) {
 			}
 		}
 	}
-	fixed := mustCases(t, s, Strategy{Attrs: opspec.Attrs{"eps": 0.25, "k": int64(2)}}, 5)
+	fixed := mustCases(t, s, Strategy{Attrs: opspec.Attrs{"eps": 0.25, "k": 2}}, 5)
 	for i := range 50 {
 		if a := mustCase(t, fixed, i).AttrMap(); a.Float("eps") != 0.25 || a.Int("k") != 2 {
 			t.Fatalf("fixed attributes became %v", a)
@@ -423,6 +447,7 @@ func TestCasesErrors(t *testing.T) {
 		{"elements", attentionLike(), Strategy{MaxElems: -1}, BadStrategy, "max elements", ""},
 		{"too many elements", attentionLike(), Strategy{MaxElems: tensor.MaxElems + 1}, BadStrategy, "max elements", ""},
 		{"attribute", attentionLike(), Strategy{Attrs: opspec.Attrs{"x": 1}}, BadStrategy, `no attribute "x"`, ""},
+		{"attribute type", attentionLike(), Strategy{Attrs: opspec.Attrs{"k": "x"}}, opspec.AttrInvalid, `attribute "k"`, ""},
 		{"dtypes", attentionLike(), Strategy{DTypes: []dtype.DType{dtype.Int8}}, NoDType, `takes none of the dtypes int8`,
 			"float64"},
 		{"empty", &opspec.Schema{Name: "x", Dims: []opspec.Dim{{Name: "N"}}}, Strategy{Shapes: "zero_size"}, NoEmptyDim,

@@ -59,7 +59,7 @@ func newLimits(d dtype.DType, dom opspec.Domain, finite bool) (limits, error) {
 	if !(wlo < whi) || whi-wlo < half/1024 && l.hi-l.lo > half {
 		wlo, whi = windowBeside(l.lo, l.hi, half)
 	}
-	l.mid, l.half = wlo/2+whi/2, whi/2-wlo/2
+	l.mid, l.half = float64(wlo/2)+float64(whi/2), float64(whi/2)-float64(wlo/2)
 	l.usual = d.IsFloat() && wlo == -usualHalf && whi == usualHalf
 	return l, nil
 }

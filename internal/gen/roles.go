@@ -60,7 +60,7 @@ func scale(s *source) fillFunc {
 			u := s.r.Uint64()
 			x := math.Ldexp(1, int(u>>1&0x3ff)%13-8)
 			if u&1 != 0 {
-				x *= 0.5 + unit(u)/2
+				x *= 0.5 + float64(unit(u)/2)
 			}
 			dst[i] = max(x, s.tiny)
 		}

@@ -20,7 +20,7 @@ const maxTries = 200
 // Sizes of the strategies. Small primes never divide a block; the long axes stand on both sides of 2^16, the limit of
 // a CUDA grid's y and z dimension, where kernels have been wrong (NVIDIA/apex#411).
 var (
-	smallPrimes = []int{1, 2, 3, 5, 7, 11, 13}
+	smallPrimes = []int{1, 2, 3, 5, 7, 11, 13, 1, 2, 3, 5, 7, 11, 13} // twice: see sometimesEmpty
 	powersOfTwo = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 	usualTiles  = []int{16, 32, 64, 128}
 	tilePrimes  = []int{3, 7, 13, 31, 61, 127, 251}
@@ -38,7 +38,7 @@ var shapeStrategies = [...]shapeStrategy{
 	{Named{"default", "the operator's own candidates plus t-1, t, t+1 and 2t+1 around its usual tile t, for bugs at " +
 		"sizes that real models use and just beside them"}, defaultSizes},
 	{Named{"boundary", "1 and small primes, for dropped or wrong masks of the last partial tile and for axes of one " +
-		"element"}, func(*opspec.Dim, *rng.RNG) []int { return smallPrimes }},
+		"element"}, func(d *opspec.Dim, _ *rng.RNG) []int { return sometimesEmpty(d, slices.Clone(smallPrimes)) }},
 	{Named{"regular", "powers of two, for bugs in the main loop that partial tiles would cover up"},
 		func(*opspec.Dim, *rng.RNG) []int { return powersOfTwo }},
 	{Named{"tile_aware", "1, t-1, t, t+1, 2t+1 and primes around the tile t of each axis (16, 32, 64 or 128 if " +
@@ -72,9 +72,13 @@ func tileSizes(d *opspec.Dim, r *rng.RNG) []int {
 	if t == 0 {
 		t = usualTiles[r.Intn(len(usualTiles))]
 	}
-	sizes := append([]int{1, t - 1, t, t + 1, 2*t + 1, t - 1, t + 1}, tilePrimes...)
+	return sometimesEmpty(d, append([]int{1, t - 1, t, t + 1, 2*t + 1, t - 1, t + 1}, tilePrimes...))
+}
+
+// sometimesEmpty adds one 0 to the fourteen sizes of a list, for dimensions that may be empty.
+func sometimesEmpty(d *opspec.Dim, sizes []int) []int {
 	if d.AllowsEmpty() {
-		sizes = append(sizes, 0)
+		return append(sizes, 0)
 	}
 	return sizes
 }

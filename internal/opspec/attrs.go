@@ -160,6 +160,19 @@ func normalValue(k AttrKind, v any) (any, bool) {
 	return nil, false
 }
 
+// Normal returns v in the normal form of the attribute's kind. Strings must be among Values, as in ResolveAttrs.
+func (a *Attr) Normal(v any) (any, error) {
+	n, ok := normalValue(a.EffectiveKind(), v)
+	if !ok {
+		return nil, diag.Errorf(AttrInvalid, "", "attribute %q: got %v (%T), want a value of type %s", a.Name, v, v,
+			a.EffectiveKind())
+	}
+	if text, ok := n.(string); ok {
+		return a.parseString(text)
+	}
+	return n, nil
+}
+
 // DefaultAttrs returns every attribute with its default.
 func (s *Schema) DefaultAttrs() Attrs {
 	out := make(Attrs, len(s.Attrs))

@@ -96,7 +96,7 @@ type Domain struct {
 	// Min and Max: both 0 means every value, NaN and infinities included; use infinities for half-open ranges. An
 	// input with bounds gets finite values only: NaN is not within any.
 	Min, Max float64
-	Finite   bool    // no NaN and no infinity
+	Finite   bool // no NaN and no infinity
 	NonZero  bool
 	Below    string // role index: values are in [0, Below), a dimension expression
 	Distinct bool   // role index: no value twice within a row (last axis)

@@ -441,6 +441,19 @@ func TestAttrs(t *testing.T) {
 			t.Errorf("ResolveAttrs(%s=%s) = %v (hint %q), want %s %q", tt.k, tt.v, err, diag.HintOf(err), tt.code, tt.text)
 		}
 	}
+	for _, tt := range []struct {
+		name string
+		v    any
+		want any // nil: refused
+	}{
+		{"pad", 2, int64(2)}, {"eps", 2, 2.0}, {"causal", true, true}, {"approximate", "tanh", "tanh"},
+		{"pad", 2.5, nil}, {"eps", math.NaN(), nil}, {"approximate", "tan", nil}, {"causal", "true", nil},
+	} {
+		attr, _ := s.Attr(tt.name)
+		if got, err := attr.Normal(tt.v); got != tt.want || (err == nil) != (tt.want != nil) {
+			t.Errorf("%s: Normal(%v) = %v, %v, want %v", tt.name, tt.v, got, err, tt.want)
+		}
+	}
 	// Go literals may say 1 where they mean 1.0 or int64(1).
 	lit := Attr{Name: "x", Kind: Float, Default: 1, Values: []any{1, 2.5}}
 	if v := lit.DefaultValue(); v != 1.0 || !reflect.DeepEqual(lit.NormalValues(), []any{1.0, 2.5}) {
