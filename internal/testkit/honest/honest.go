@@ -152,6 +152,19 @@ func (e *eval) fail(format string, args ...any) {
 
 // in returns an input of the given rank; ok is false if it is not there. Values of float64 are rounded to A.
 func (e *eval) in(name string, rank int) (a Array, ok bool) {
+	a, ok = e.raw(name, rank)
+	if ok && a.DType == dtype.Float64 && !e.f64 {
+		x := make([]float64, len(a.X))
+		for i, v := range a.X {
+			x[i] = e.Const(v)
+		}
+		a.X = x
+	}
+	return a, ok
+}
+
+// raw is in for ops that compare and copy only: their values never pass through A.
+func (e *eval) raw(name string, rank int) (a Array, ok bool) {
 	a, ok = e.call.Inputs[name]
 	switch {
 	case !ok:
@@ -163,13 +176,6 @@ func (e *eval) in(name string, rank int) (a Array, ok bool) {
 	}
 	if e.err != nil {
 		return Array{}, false
-	}
-	if a.DType == dtype.Float64 && !e.f64 {
-		x := make([]float64, len(a.X))
-		for i, v := range a.X {
-			x[i] = e.Const(v)
-		}
-		a.X = x
 	}
 	return a, true
 }

@@ -19,7 +19,7 @@ func (e *eval) at(x float64, n int) int {
 }
 
 func embedding(e *eval) {
-	table, _ := e.in("table", 2)
+	table, _ := e.raw("table", 2)
 	index, ok := e.in("index", 1)
 	if !ok {
 		return
@@ -34,7 +34,7 @@ func embedding(e *eval) {
 }
 
 func gather(e *eval) {
-	a, _ := e.in("input", 2)
+	a, _ := e.raw("input", 2)
 	index, ok := e.in("index", 2)
 	if !ok {
 		return
@@ -98,7 +98,7 @@ func scatterAdd(e *eval) {
 
 // topK sorts by value, NaN first; equal values by index, in reversed order by falling index.
 func topK(e *eval) {
-	a, ok := e.in("input", 2)
+	a, ok := e.raw("input", 2)
 	if !ok {
 		return
 	}

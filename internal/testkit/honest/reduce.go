@@ -2,12 +2,20 @@
 
 package honest
 
-import "math"
+import (
+	"math"
+
+	"gpuemu/internal/dtype"
+)
 
 // rowwise makes an op of a function from a row to a number.
 func rowwise(f func(e *eval, row []float64) float64) func(*eval) {
 	return func(e *eval) {
-		a, ok := e.in("input", 3)
+		read := e.in
+		if e.call.Op == "argmax" {
+			read = e.raw
+		}
+		a, ok := read("input", 3)
 		if !ok {
 			return
 		}
@@ -53,7 +61,7 @@ func (e *eval) argmaxRow(x []float64) float64 {
 	keep, skip := e.dropped(len(x))
 	at, best := -1, 0.0
 	for i, v := range x[:keep] {
-		if e.ftz && !first {
+		if e.ftz && !first && e.t != dtype.Float64 {
 			v = float64(flush(float32(v)))
 		}
 		switch {
