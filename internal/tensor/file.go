@@ -87,9 +87,13 @@ func statRegular(f *os.File) (int64, error) {
 		return 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return 0, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("not a regular file")}
+		return 0, errNotRegular(f.Name())
 	}
 	return info.Size(), nil
+}
+
+func errNotRegular(path string) error {
+	return &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 }
 
 // SaveSafetensors writes a safetensors file with mode 0600. It appears under its name complete or not at all.

@@ -15,6 +15,10 @@ const maxReadFile = MaxBytes + MaxSafetensorsHeader + 8
 
 // mapFile returns the content of a regular file and a function that releases it.
 func mapFile(path string) ([]byte, func() error, error) {
+	// Asked by name first: opening a pipe that nobody writes to would wait.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, nil, errNotRegular(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err

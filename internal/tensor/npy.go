@@ -20,8 +20,8 @@ const (
 	// MaxNPYHeader is the largest header text in bytes. Version 1.0 can hold no more, and the dtypes read here
 	// never need more than a few hundred.
 	MaxNPYHeader = 1<<16 - 1
-	// npyAlign is the multiple of bytes at which NumPy lets the data begin.
-	npyAlign = 64
+	// npyStart is where the data begins in files written here.
+	npyStart = 128
 )
 
 // npyNames gives the type of each dtype in a header, without its byte order; "" where NumPy has none.
@@ -178,13 +178,10 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 		shape += ","
 	}
 	text := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': False, 'shape': (%s), }", order, npyNames[t.DType], shape)
-	// NumPy leaves room for the leading dimension of a C-order array to grow to 21 digits (GROWTH_AXIS_MAX_DIGITS).
-	if len(dims) > 0 {
-		text += strings.Repeat(" ", npyGrowth-len(dims[0]))
-	}
+	// NumPy adds room for the first dimension to grow before it pads to a multiple of 64. Within MaxRank and
+	// MaxElems both come to the same length, 128 bytes with magic, version and length.
 	const fixed = len(npyMagic) + 2 + 2
-	pad := npyAlign - (fixed+len(text)+1)%npyAlign
-	text += strings.Repeat(" ", pad) + "\n"
+	text += strings.Repeat(" ", npyStart-fixed-len(text)-1) + "\n"
 	var buf bytes.Buffer
 	buf.WriteString(npyMagic)
 	buf.Write([]byte{1, 0, byte(len(text)), byte(len(text) >> 8)})
@@ -196,6 +193,3 @@ func WriteNPY(w io.Writer, t *Tensor) error {
 	}
 	return nil
 }
-
-// npyGrowth is NumPy's GROWTH_AXIS_MAX_DIGITS.
-const npyGrowth = 21

@@ -82,6 +82,8 @@ func TestWriteNPYKnown(t *testing.T) {
 		{FromFloat64s(dtype.Int8, MustShape(), []float64{-1}), "{'descr': '|i1', 'fortran_order': False, 'shape': (), }", "\xff"},
 		{FromFloat64s(dtype.Bool, MustShape(1, 2), []float64{1, 0}),
 			"{'descr': '|b1', 'fortran_order': False, 'shape': (1, 2), }", "\x01\x00"},
+		{New(dtype.Float64, MustShape(0, 1, 32768, 1, 1, 1, 1, 65536)), // as long as a header gets
+			"{'descr': '<f8', 'fortran_order': False, 'shape': (0, 1, 32768, 1, 1, 1, 1, 65536), }", ""},
 		{New(dtype.Float64, MustShape(0, 3)), "{'descr': '<f8', 'fortran_order': False, 'shape': (0, 3), }", ""},
 	} {
 		var buf bytes.Buffer

@@ -246,6 +246,8 @@ func TestFromStorageErrors(t *testing.T) {
 			" [tensor-storage-bounds]", "check strides and offset"},
 		{Shape{3}, []int{math.MinInt}, 1, 16, "dimension 0 (size 3, stride -9223372036854775808) reaches in front of" +
 			" the storage [tensor-storage-bounds]", "check strides and offset"},
+		{Shape{5}, []int{1 << 62}, 0, 16, "dimension 0 (size 5, stride 4611686018427387904) reaches past the storage of 4" +
+			" elements [tensor-storage-bounds]", pastHint}, // 4 * 1<<62 is 0 in 64 bits
 		{Shape{3, 3}, []int{1, 1 << 62}, 1, 16, "dimension 1 (size 3, stride 4611686018427387904) reaches" +
 			" past the storage of 4 elements [tensor-storage-bounds]", pastHint},
 	} {
@@ -266,6 +268,9 @@ func TestFromStorageBounds(t *testing.T) {
 			s[i] = r.IntN(4)
 			if r.IntN(3) > 0 {
 				s[i]++
+			}
+			if r.IntN(12) == 0 {
+				s[i] = 5 // 1<<62 * 4 is 0 in 64 bits
 			}
 			strides[i] = r.IntN(9) - 4
 			if r.IntN(12) == 0 {

@@ -64,10 +64,7 @@ func (t *Tensor) Slice(axis, lo, hi, step int) (*Tensor, error) {
 		}
 	case step < 0 && n > lo && lo >= hi && hi >= -1:
 		if lo > hi {
-			count = 1
-			if step > hi-lo { // also keeps -step from overflowing
-				count = (lo-hi-1)/-step + 1
-			}
+			count = (lo-hi-1)/-step + 1 // also right where -step overflows: the quotient is 0
 		}
 	case step == 0:
 		return nil, diag.Errorf(BadView, "use a step of 1 or more, or -1 or less", "step of a slice is 0")
@@ -143,11 +140,9 @@ func reshapeStrides(strides []int, s Shape, t *Tensor) bool {
 	k := len(s) - 1
 	for r := len(runs) - 1; r >= 0; r-- {
 		n := 1
-		for k >= 0 && (n < runs[r].n || s[k] == 1) {
-			if s[k] > 1 {
-				strides[k] = n * runs[r].src
-				n *= s[k]
-			}
+		for k >= 0 && n < runs[r].n {
+			strides[k] = n * runs[r].src
+			n *= s[k]
 			k--
 		}
 		if n != runs[r].n {
