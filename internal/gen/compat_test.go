@@ -165,6 +165,23 @@ func TestCompatOddities(t *testing.T) {
 	}
 }
 
+// TestCompatEdgeCases: one shape in ten is an edge case.
+func TestCompatEdgeCases(t *testing.T) {
+	c := DefaultFuzzConfig()
+	c.Shapes.BatchSizes, c.Shapes.SeqLengths, c.Shapes.HiddenDims = []int{2}, []int{2}, []int{2}
+	edges := 0
+	for i := range 2000 {
+		got, err := c.Case(5, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Shape.Elems() == 1 {
+			edges++
+		}
+	}
+	within(t, "edge cases", float64(edges), 160, 240)
+}
+
 func TestCompatErrors(t *testing.T) {
 	good := DefaultFuzzConfig()
 	for name, change := range map[string]func(c *FuzzConfig){

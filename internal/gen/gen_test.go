@@ -307,6 +307,25 @@ func TestMaxElems(t *testing.T) {
 	}
 }
 
+// TestDistinctNeedsRoom: a shape for which a distinct index could not exist is not drawn, and refused in a case.
+func TestDistinctNeedsRoom(t *testing.T) {
+	s := &opspec.Schema{Name: "x", Dims: []opspec.Dim{{Name: "K", Candidates: []int{1, 2, 3, 4}}, {Name: "N",
+		Candidates: []int{1, 2, 3}}},
+		Inputs: []opspec.Input{{Name: "i", Dims: []string{"K"}, Role: opspec.RoleIndex, DType: "int64",
+			Domain: opspec.Domain{Below: "N", Distinct: true}}}}
+	stream := mustCases(t, s, Strategy{}, 1)
+	for i := range 50 {
+		c := mustCase(t, stream, i)
+		if dims := c.DimMap(); dims["K"] > dims["N"] {
+			t.Errorf("%s: %d different indices below %d", c, dims["K"], dims["N"])
+		}
+		c.Dims[0].Value, c.Inputs[0].Shape, c.Inputs[0].Layout = 4, tensor.Shape{4}, tensor.Contiguous
+		if _, err := Inputs(s, c); diag.CodeOf(err) != NoShape {
+			t.Errorf("Inputs(%s) = %v, want %s", c, err, NoShape)
+		}
+	}
+}
+
 func TestAttributes(t *testing.T) {
 	s := attentionLike()
 	stream := mustCases(t, s, Strategy{}, 5)
@@ -330,6 +349,14 @@ func TestAttributes(t *testing.T) {
 				t.Errorf("attribute %s: %v never drawn", name, v)
 			}
 		}
+	}
+	joint := map[[2]any]int{} // attributes are drawn independently of each other
+	for i := range n {
+		a := mustCase(t, stream, i).AttrMap()
+		joint[[2]any{a["eps"], a["causal"]}]++
+	}
+	if len(joint) != 4 || joint[[2]any{1e-3, true}] > n/8 {
+		t.Errorf("eps and causal are drawn together: %v", joint)
 	}
 	fixed := mustCases(t, s, Strategy{Attrs: opspec.Attrs{"eps": 0.25, "k": 2}}, 5)
 	for i := range 50 {
@@ -366,6 +393,9 @@ func TestLayouts(t *testing.T) {
 			}
 			if ci.Layout == tensor.Broadcast && !slices.Contains(x.Strides, 0) {
 				t.Errorf("%s: input %s has no stride 0: %v", c, ci.Name, x.Strides)
+			}
+			if v := x.Float64s(); ci.Name == "top" && ci.Shape[1] == 2 && len(v) > 0 && v[0] == v[1] {
+				t.Errorf("%s: input %s is not distinct in layout %s", c, ci.Name, ci.Layout)
 			}
 			if len(x.Data) > x.Elems()*x.DType.Size() {
 				poisoned++

@@ -254,6 +254,14 @@ func TestSchemaErrors(t *testing.T) {
 	}
 }
 
+// TestUndecidedIsAccepted: what a sample of a long range does not fulfil may still hold.
+func TestUndecidedIsAccepted(t *testing.T) {
+	src := one(`{"name":"N","min":1,"max":1000}`, `{"name":"a","dims":["N"]}`, `,"relations":["N == 777"]`)
+	if _, err := ParseSchema([]byte(src)); err != nil {
+		t.Errorf("ParseSchema(%s) = %v", src, err)
+	}
+}
+
 // TestHostileSchemaIsCheap: the search for a solution is bounded.
 func TestHostileSchemaIsCheap(t *testing.T) {
 	s := &Schema{Name: "hostile"}
@@ -330,6 +338,7 @@ func TestResolveAndBind(t *testing.T) {
 
 func TestResolveErrors(t *testing.T) {
 	s := everything()
+	s.Dims = append(s.Dims, Dim{Name: "OB", Expr: "3*B"}) // 0 where B is
 	base := map[string]int{"B": 2, "H": 8, "KH": 3, "V": 4, "head-dim": 16}
 	for _, tt := range []struct {
 		name string
@@ -347,6 +356,7 @@ func TestResolveErrors(t *testing.T) {
 		{"derived given", map[string]int{"OH": 6}, "", ""},
 		{"derived wrong", map[string]int{"OH": 3}, DimInvalid, `dim "OH" is given as 3, but (H+2*pad-KH)/stride+1 = 6`},
 		{"window too large", map[string]int{"KH": 9}, DimInvalid, `dim "OH" = (H+2*pad-KH)/stride+1 = 0, want 1..`},
+		{"derived from nothing", map[string]int{"B": 0, "OB": 0}, "", ""},
 		{"too many elements", map[string]int{"H": 1 << 20, "B": 1 << 20}, tensor.ShapeLimit, `input "x"`},
 	} {
 		dims := map[string]int{}
