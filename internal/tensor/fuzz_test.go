@@ -19,6 +19,9 @@ func checkParsed(t *testing.T, x *Tensor) {
 	if _, err := FromStorage(x.DType, x.Shape, x.Strides, x.Offset, x.Data); err != nil {
 		t.Fatalf("parsed tensor %v %v leaves its storage: %v", x.DType, x.Shape, err)
 	}
+	if b := alignedTo(x.DType.Size(), x.Data); len(b) > 0 && &b[0] != &x.Data[0] {
+		t.Fatalf("data of %v %v is not aligned", x.DType, x.Shape)
+	}
 	if x.Elems() < 1<<16 && !bytes.Equal(x.Bytes(), naiveBytes(x)) {
 		t.Fatalf("Bytes() of %v %v differs from the naive reading", x.DType, x.Shape)
 	}

@@ -60,11 +60,13 @@ func TestAllocateKnown(t *testing.T) {
 		elems   int
 	}{
 		{"contiguous", Shape{2, 3}, Contiguous, LayoutParams{}, []int{3, 1}, 0, 6},
-		{"contiguous takes no parameters", Shape{2, 3}, Contiguous, LayoutParams{Gap: 1, Lead: 2, Tail: 3}, []int{3, 1}, 0, 6},
+		{"contiguous takes no parameters", Shape{2, 3}, Contiguous, LayoutParams{Gap: 1, Lead: 2, Tail: 3}, []int{3, 1},
+			0, 6},
 		{"strided rows", Shape{2, 3}, Strided, LayoutParams{}, []int{6, 1}, 0, 12},
 		{"strided columns", Shape{2, 3}, Strided, LayoutParams{Axis: -1, Gap: 2, Lead: 5, Tail: 7}, []int{9, 3}, 5, 30},
 		{"transposed", Shape{2, 3, 5}, Transposed, LayoutParams{}, []int{15, 1, 3}, 0, 30},
-		{"transposed by perm", Shape{2, 3, 5}, Transposed, LayoutParams{Perm: []int{2, 0, 1}, Lead: 1}, []int{3, 1, 6}, 1, 31},
+		{"transposed by perm", Shape{2, 3, 5}, Transposed, LayoutParams{Perm: []int{2, 0, 1}, Lead: 1}, []int{3, 1, 6}, 1,
+			31},
 		{"channels last 1d", Shape{2, 3, 5}, ChannelsLast, LayoutParams{}, []int{15, 1, 3}, 0, 30},
 		{"channels last 2d", Shape{2, 3, 4, 5}, ChannelsLast, LayoutParams{Tail: 2}, []int{60, 1, 15, 3}, 0, 122},
 		{"channels last 3d", Shape{2, 3, 4, 5, 6}, ChannelsLast, LayoutParams{}, []int{360, 1, 90, 18, 3}, 0, 720},

@@ -43,7 +43,8 @@ func TestParseNPYKnown(t *testing.T) {
 			dtype.Float32, Shape{2}, []float64{1, -2}, "[1]"},
 		{"big-endian i2", 1, "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }\n", "\x00\x01\xff\xfe",
 			dtype.Int16, Shape{2}, []float64{1, -2}, "[1]"},
-		{"big-endian u8", 1, "{'descr': '>u8', 'fortran_order': False, 'shape': (1,), }\n", "\x00\x00\x00\x00\x00\x00\x01\x02",
+		{"big-endian u8", 1, "{'descr': '>u8', 'fortran_order': False, 'shape': (1,), }\n",
+			"\x00\x00\x00\x00\x00\x00\x01\x02",
 			dtype.Uint64, Shape{1}, []float64{258}, "[1]"},
 		{"fortran", 1, "{'descr': '|u1', 'fortran_order': True, 'shape': (2, 3), }\n", "\x01\x04\x02\x05\x03\x06",
 			dtype.Uint8, Shape{2, 3}, []float64{1, 2, 3, 4, 5, 6}, "[1,2]"},
@@ -79,7 +80,8 @@ func TestWriteNPYKnown(t *testing.T) {
 	}{
 		{FromFloat64s(dtype.Float32, MustShape(2), []float64{1, -2}),
 			"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", "\x00\x00\x80\x3f\x00\x00\x00\xc0"},
-		{FromFloat64s(dtype.Int8, MustShape(), []float64{-1}), "{'descr': '|i1', 'fortran_order': False, 'shape': (), }", "\xff"},
+		{FromFloat64s(dtype.Int8, MustShape(), []float64{-1}), "{'descr': '|i1', 'fortran_order': False, 'shape': (), }",
+			"\xff"},
 		{FromFloat64s(dtype.Bool, MustShape(1, 2), []float64{1, 0}),
 			"{'descr': '|b1', 'fortran_order': False, 'shape': (1, 2), }", "\x01\x00"},
 		{New(dtype.Float64, MustShape(0, 1, 32768, 1, 1, 1, 1, 65536)), // as long as a header gets
@@ -171,16 +173,20 @@ func TestParseNPYErrors(t *testing.T) {
 		{"only a comma", shape("(,)"), "", `npy: header byte 51: got ",), }\n", want a dimension [tensor-npy-header]`, plain},
 		{"two commas", shape("(1,,)"), "", `npy: header byte 53: got ",), }\n", want a dimension [tensor-npy-header]`, plain},
 		{"no comma", shape("(1, 2 3)"), "", `npy: header byte 56: got "3), }\n", want ")" [tensor-npy-header]`, plain},
-		{"expression in shape", shape("(1+1,)"), "", `npy: header byte 52: got "+1,), }\n", want "," after the only dimension` +
-			` [tensor-npy-header]`, plain},
+		{"expression in shape", shape("(1+1,)"), "",
+			`npy: header byte 52: got "+1,), }\n", want "," after the only dimension` +
+				` [tensor-npy-header]`, plain},
 		{"long integer of Python 2", shape("(1L,)"), "", `npy: header byte 52: got "L,), }\n", want "," after the only` +
 			` dimension [tensor-npy-header]`, plain},
-		{"leading zero", shape("(01,)"), "", `npy: header byte 51: got "01,), }\n", want a dimension [tensor-npy-header]`, plain},
+		{"leading zero", shape("(01,)"), "", `npy: header byte 51: got "01,), }\n", want a dimension [tensor-npy-header]`,
+			plain},
 		{"fraction", shape("(1.5,)"), "", `npy: header byte 52: got ".5,), }\n", want "," after the only dimension` +
 			` [tensor-npy-header]`, plain},
-		{"minus alone", shape("(-,)"), "", `npy: header byte 51: got "-,), }\n", want a dimension [tensor-npy-header]`, plain},
-		{"dimension of 20 digits", shape("(99999999999999999999,)"), "", `npy: header byte 51: dimension 99999999999999999999` +
-			` does not fit in 64 bits [tensor-npy-header]`, plain},
+		{"minus alone", shape("(-,)"), "", `npy: header byte 51: got "-,), }\n", want a dimension [tensor-npy-header]`,
+			plain},
+		{"dimension of 20 digits", shape("(99999999999999999999,)"), "",
+			`npy: header byte 51: dimension 99999999999999999999` +
+				` does not fit in 64 bits [tensor-npy-header]`, plain},
 		{"no line break", strings.TrimSuffix(shape("()"), "\n"), "1", `npy: header byte 55: got the end, want "\n"` +
 			` [tensor-npy-header]`, plain},
 		{"text after the end", shape("()") + " ", "1", `npy: header byte 56: got " " after the end of the header` +
@@ -188,8 +194,9 @@ func TestParseNPYErrors(t *testing.T) {
 		{"tab", "\t" + shape("()"), "1", `npy: header byte 0: got "\t{'descr': '", want "{" [tensor-npy-header]`, plain},
 		{"negative", shape("(2, -3)"), "", `npy: shape: dimension 1 of shape [2,-3] is negative: -3 [tensor-shape-dim]`,
 			"a dimension is 0 or more"},
-		{"too many elements", shape("(65536, 65536)"), "", `npy: shape: dimension 1 of shape [65536,65536] is 65536: the shape` +
-			` passes the limit of 2147483648 elements [tensor-shape-limit]`, "use a smaller shape"},
+		{"too many elements", shape("(65536, 65536)"), "",
+			`npy: shape: dimension 1 of shape [65536,65536] is 65536: the shape` +
+				` passes the limit of 2147483648 elements [tensor-shape-limit]`, "use a smaller shape"},
 		{"too many bytes", strings.Replace(shape("(2147483648,)"), "|u1", "<f8", 1), "", `npy: shape: shape [2147483648] of` +
 			` float64 needs more than the limit of 8589934592 bytes [tensor-byte-limit]`,
 			"use a smaller shape or a narrower dtype"},

@@ -138,7 +138,8 @@ func TestParseSafetensorsErrors(t *testing.T) {
 		return one(`"dtype":"F32","shape":` + shape + `,"data_offsets":` + offsets)
 	}
 	two := func(a, b string) string {
-		return `{"a":{"dtype":"U8","shape":[2],"data_offsets":` + a + `},"b":{"dtype":"U8","shape":[2],"data_offsets":` + b + `}}`
+		u8 := `{"dtype":"U8","shape":[2],"data_offsets":`
+		return `{"a":` + u8 + a + `},"b":` + u8 + b + `}}`
 	}
 	for _, tt := range []struct {
 		name, header, data, want, hint string
@@ -147,13 +148,16 @@ func TestParseSafetensorsErrors(t *testing.T) {
 		{"empty header", ``, "", `safetensors: header does not start with '{' [tensor-safetensors-header]`, again},
 		{"leading space", ` {}`, "", `safetensors: header does not start with '{' [tensor-safetensors-header]`, again},
 		{"not utf-8", "{\"\xff\":1}", "", `safetensors: header is not UTF-8 [tensor-safetensors-header]`, again},
-		{"cut json", `{"w":`, "", `safetensors: header is not JSON at byte 5: unexpected EOF [tensor-safetensors-header]`, again},
+		{"cut json", `{"w":`, "", `safetensors: header is not JSON at byte 5: unexpected EOF [tensor-safetensors-header]`,
+			again},
 		{"bad json", `{"w"}`, "", `safetensors: header is not JSON at byte 4: invalid character '}' after object key` +
 			` [tensor-safetensors-header]`, again},
 		{"bytes after header", `{} x`, "", `safetensors: header has bytes other than spaces after its end at byte 2` +
 			` [tensor-safetensors-header]`, again},
-		{"entry is a list", `{"w":[]}`, "", `safetensors: tensor "w": entry is [, want "{" [tensor-safetensors-header]`, again},
-		{"entry is null", `{"w":null}`, "", `safetensors: tensor "w": entry is null, want "{" [tensor-safetensors-header]`, again},
+		{"entry is a list", `{"w":[]}`, "", `safetensors: tensor "w": entry is [, want "{" [tensor-safetensors-header]`,
+			again},
+		{"entry is null", `{"w":null}`, "",
+			`safetensors: tensor "w": entry is null, want "{" [tensor-safetensors-header]`, again},
 		{"missing field", one(`"dtype":"F32","shape":[1]`), "", `safetensors: tensor "w": field "data_offsets" is missing` +
 			` [tensor-safetensors-header]`, again},
 		{"unknown field", one(`"Dtype":"F32"`), "", `safetensors: tensor "w": unknown field "Dtype"` +
@@ -167,8 +171,9 @@ func TestParseSafetensorsErrors(t *testing.T) {
 			"give every tensor its own name"},
 		{"metadata number", `{"__metadata__":{"a":1}}`, "", `safetensors: __metadata__: value of "a" is 1, want a string` +
 			` [tensor-safetensors-header]`, again},
-		{"metadata key twice", `{"__metadata__":{"a":"","a":""}}`, "", `safetensors: __metadata__: key "a" stands there twice` +
-			` [tensor-safetensors-header]`, again},
+		{"metadata key twice", `{"__metadata__":{"a":"","a":""}}`, "",
+			`safetensors: __metadata__: key "a" stands there twice` +
+				` [tensor-safetensors-header]`, again},
 		{"metadata is a string", `{"__metadata__":"x"}`, "", `safetensors: __metadata__ is "x", want "{"` +
 			` [tensor-safetensors-header]`, again},
 		{"dtype number", one(`"dtype":4`), "", `safetensors: tensor "w": dtype: got 4, want a string` +
@@ -209,16 +214,21 @@ func TestParseSafetensorsErrors(t *testing.T) {
 			` data_offsets: end 9223372036854775807 is past the 4 bytes of data [tensor-safetensors-offsets]`, again},
 		{"wrong length", f32(`[2]`, `[0,4]`), "1234", `safetensors: tensor "w": data_offsets: float32 of shape [2] needs 8` +
 			` bytes, the range 0 to 4 has 4 [tensor-data-length]`, again},
-		{"hole in front", two(`[1,3]`, `[3,5]`), "12345", `safetensors: tensor "a": data_offsets: begin 1 leaves a hole after` +
-			` byte 0 [tensor-safetensors-offsets]`, again},
-		{"hole between", two(`[0,2]`, `[3,5]`), "12345", `safetensors: tensor "b": data_offsets: begin 3 leaves a hole after` +
-			` byte 2 [tensor-safetensors-offsets]`, again},
-		{"overlap", two(`[0,2]`, `[1,3]`), "123", `safetensors: tensor "b": data_offsets: begin 1 overlaps tensor "a", which` +
-			` ends at 2 [tensor-safetensors-offsets]`, again},
-		{"same range", two(`[0,2]`, `[0,2]`), "12", `safetensors: tensor "b": data_offsets: begin 0 overlaps tensor "a", which` +
-			` ends at 2 [tensor-safetensors-offsets]`, again},
-		{"trailing data", two(`[0,2]`, `[2,4]`), "12345", `safetensors: 1 bytes of data follow the last tensor, which ends at` +
-			` 4 [tensor-safetensors-offsets]`, again},
+		{"hole in front", two(`[1,3]`, `[3,5]`), "12345",
+			`safetensors: tensor "a": data_offsets: begin 1 leaves a hole after` +
+				` byte 0 [tensor-safetensors-offsets]`, again},
+		{"hole between", two(`[0,2]`, `[3,5]`), "12345",
+			`safetensors: tensor "b": data_offsets: begin 3 leaves a hole after` +
+				` byte 2 [tensor-safetensors-offsets]`, again},
+		{"overlap", two(`[0,2]`, `[1,3]`), "123",
+			`safetensors: tensor "b": data_offsets: begin 1 overlaps tensor "a", which` +
+				` ends at 2 [tensor-safetensors-offsets]`, again},
+		{"same range", two(`[0,2]`, `[0,2]`), "12",
+			`safetensors: tensor "b": data_offsets: begin 0 overlaps tensor "a", which` +
+				` ends at 2 [tensor-safetensors-offsets]`, again},
+		{"trailing data", two(`[0,2]`, `[2,4]`), "12345",
+			`safetensors: 1 bytes of data follow the last tensor, which ends at` +
+				` 4 [tensor-safetensors-offsets]`, again},
 		{"long name", `{"` + strings.Repeat("n", 100) + `":1}`, "", `safetensors: tensor "` + strings.Repeat("n", 64) +
 			`"...: entry is 1, want "{" [tensor-safetensors-header]`, again},
 	} {

@@ -6,10 +6,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 
 	"gpuemu/internal/diag"
@@ -75,10 +75,8 @@ func safetensorsHeader(ts []Named, meta map[string]string) ([]byte, error) {
 			b = append(b, ',')
 		}
 		end := at + t.Tensor.Elems()*t.Tensor.DType.Size()
-		b = append(appendJSON(b, t.Name), `:{"dtype":"`+safetensorsNames[t.Tensor.DType]+`","shape":`+t.Tensor.Shape.String()...)
-		b = append(b, `,"data_offsets":[`...)
-		b = append(strconv.AppendInt(b, int64(at), 10), ',')
-		b = append(strconv.AppendInt(b, int64(end), 10), "]}"...)
+		b = fmt.Appendf(appendJSON(b, t.Name), `:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]}`,
+			safetensorsNames[t.Tensor.DType], t.Tensor.Shape, at, end)
 		at = end
 	}
 	b = append(b, '}')

@@ -49,7 +49,8 @@ func TestTranspose(t *testing.T) {
 	}
 	for _, perm := range [][]int{{0, 1}, {0, 1, 1}, {0, 1, 3}, {-1, 0, 1}, {0, 1, 2, 3}} {
 		_, err := x.Transpose(perm...)
-		checkError(t, "Transpose", err, formatDims(perm)+" is not a permutation of 3 axes [tensor-view]", "name every axis once")
+		checkError(t, "Transpose", err, formatDims(perm)+" is not a permutation of 3 axes [tensor-view]",
+			"name every axis once")
 	}
 }
 
@@ -120,7 +121,8 @@ func TestExpand(t *testing.T) {
 		to         Shape
 		want, hint string
 	}{
-		{Shape{3}, "shape [3,1] does not expand to shape [3] of lower rank [tensor-view]", "give at least as many dimensions"},
+		{Shape{3}, "shape [3,1] does not expand to shape [3] of lower rank [tensor-view]",
+			"give at least as many dimensions"},
 		{Shape{4, 2}, "shape [3,1] does not expand to shape [4,2]: dimension 0 is 3, want 1 or 4 [tensor-view]",
 			"only dimensions of size 1 expand"},
 		{Shape{3, -1}, "dimension 1 of shape [3,-1] is negative: -1 [tensor-shape-dim]", "a dimension is 0 or more"},
