@@ -70,24 +70,24 @@ func (s *scratch) tiles(st *step, part block) {
 	t := &s.t
 	t.k, t.flags = st.kc, st.flags
 	for j := part.j0; j < part.j1; j += tileCols {
-		cols := min(tileCols, part.j1-j)
-		if st.bInPlace && cols == tileCols {
+		if st.bInPlace && part.j1-j >= tileCols {
 			t.b, t.bRow = st.b[st.p0*st.ldb+j:], st.ldb
 		} else {
 			t.b, t.bRow = s.bPack[(j-part.j0)*st.kc:], tileCols
 		}
-		s.panel(st, st.c, s.aPack, part, j, cols)
+		s.panel(st, st.c, s.aPack, part, j)
 		if st.s != nil {
-			s.m.copy(s.bAbs[:], t.b, t.bRow, st.kc, maskSign, st.vector)
+			s.m.copy(s.bAbs[:], t.b, t.bRow, st.kc, maskSign)
 			t.b, t.bRow = s.bAbs[:], tileCols
-			s.panel(st, st.s, s.aAbs, part, j, cols)
+			s.panel(st, st.s, s.aAbs, part, j)
 		}
 	}
 }
 
 // panel computes part's rows of the columns from j of c, with the panel of b that s.t has already.
-func (s *scratch) panel(st *step, c, a []float64, part block, j, cols int) {
+func (s *scratch) panel(st *step, c, a []float64, part block, j int) {
 	t := &s.t
+	cols := min(tileCols, part.j1-j)
 	for i := part.i0; i < part.i1; i += tileRows {
 		rows := min(tileRows, part.i1-i)
 		if st.aInPlace && rows == tileRows {

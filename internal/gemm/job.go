@@ -101,6 +101,7 @@ func (j *job) run(threads int) {
 // claim computes blocks until all are taken.
 func (j *job) claim() {
 	s := scratches.Get().(*scratch)
+	s.r.vector, s.m.vector = j.vector, j.vector
 	for {
 		i := int(j.next.Add(1)) - 1
 		if i >= j.blocks {

@@ -35,6 +35,7 @@ type row struct {
 	n, k, bRow int
 	mask       uint64
 	flags      int
+	vector     bool // run the assembly
 }
 
 // Masks of a row.

@@ -12,6 +12,7 @@ type mover struct {
 	dst, src        []float64
 	step, stride, n int
 	mask            uint64
+	vector          bool // run the assembly
 }
 
 func copyGo(m *mover) {
@@ -33,37 +34,36 @@ func turnGo(m *mover) {
 }
 
 // copy copies n rows of twelve.
-func (m *mover) copy(dst, src []float64, stride, n int, mask uint64, vector bool) {
+func (m *mover) copy(dst, src []float64, stride, n int, mask uint64) {
 	m.dst, m.src, m.stride, m.n, m.mask = dst, src, stride, n, mask
-	if vector {
+	if m.vector {
 		copyAVX2(m)
 	} else {
 		copyGo(m)
 	}
 }
 
-// turn copies rows (at most four) of n elements into columns.
-func (m *mover) turn(dst []float64, step int, src []float64, stride, rows, n int, vector bool) {
-	whole := 0
-	if rows == 4 {
-		m.step, m.stride = step, stride
-		if vector {
-			whole = n &^ 3
-		}
-		if whole > 0 {
-			m.dst, m.src, m.n = dst, src, whole
-			turnAVX2(m)
-		}
-		if whole < n {
-			m.dst, m.src, m.n = dst[whole*step:], src[whole:], n-whole
-			turnGo(m)
+// turn copies rows (at most four) of n elements, stride apart, into columns, which are step apart.
+func (m *mover) turn(dst, src []float64, rows, n int) {
+	if rows < 4 {
+		for r := range rows {
+			for p, x := range src[r*m.stride:][:n] {
+				dst[p*m.step+r] = x
+			}
 		}
 		return
 	}
-	for r := range rows {
-		for p, x := range src[r*stride:][:n] {
-			dst[p*step+r] = x
-		}
+	whole := 0
+	if m.vector {
+		whole = n / 4 * 4
+	}
+	if whole > 0 {
+		m.dst, m.src, m.n = dst, src, whole
+		turnAVX2(m)
+	}
+	if whole < n {
+		m.dst, m.src, m.n = dst[whole*m.step:], src[whole:], n-whole
+		turnGo(m)
 	}
 }
 
@@ -71,6 +71,7 @@ func (m *mover) turn(dst []float64, step int, src []float64, stride, rows, n int
 // are zero. The length is rounded up to whole rows of the copying kernel.
 func (s *scratch) packA(st *step, part block) {
 	s.aPack = grown(s.aPack, roundUp(roundUp(part.i1-part.i0, tileRows)*st.kc, tileCols))
+	s.m.step, s.m.stride = tileRows, st.lda
 	for i := part.i0; i < part.i1; i += tileRows {
 		rows := min(part.i1-i, tileRows)
 		if st.aInPlace && rows == tileRows {
@@ -80,11 +81,11 @@ func (s *scratch) packA(st *step, part block) {
 		if rows < tileRows {
 			clear(panel)
 		}
-		s.m.turn(panel, tileRows, st.a[i*st.lda+st.p0:], st.lda, rows, st.kc, st.vector)
+		s.m.turn(panel, st.a[i*st.lda+st.p0:], rows, st.kc)
 	}
 	if st.s != nil {
 		s.aAbs = grown(s.aAbs, len(s.aPack))
-		s.m.copy(s.aAbs, s.aPack, tileCols, len(s.aPack)/tileCols, maskSign, st.vector)
+		s.m.copy(s.aAbs, s.aPack, tileCols, len(s.aPack)/tileCols, maskSign)
 	}
 }
 
@@ -103,11 +104,12 @@ func (s *scratch) packB(st *step, part block) {
 		}
 		switch {
 		case st.transB:
+			s.m.step, s.m.stride = tileCols, st.ldb
 			for q := 0; q < cols; q += 4 {
-				s.m.turn(panel[q:], tileCols, st.b[(j+q)*st.ldb+st.p0:], st.ldb, min(cols-q, 4), st.kc, st.vector)
+				s.m.turn(panel[q:], st.b[(j+q)*st.ldb+st.p0:], min(cols-q, 4), st.kc)
 			}
 		case cols == tileCols:
-			s.m.copy(panel, st.b[st.p0*st.ldb+j:], st.ldb, st.kc, maskAll, st.vector)
+			s.m.copy(panel, st.b[st.p0*st.ldb+j:], st.ldb, st.kc, maskAll)
 		default:
 			for p := range st.kc {
 				copy(panel[p*tileCols:][:cols], st.b[(st.p0+p)*st.ldb+j:])

@@ -21,19 +21,19 @@ func (s *scratch) rowBlock(p *problem, blk block) {
 		r.flags = chainFlags(p0, r.k, p.k)
 		for i := blk.i0; i < blk.i1; i++ {
 			a, b := p.a[i*p.lda+p0:], p.b[p0*p.ldb+blk.j0:]
-			r.run(p.c[i*p.ldc+blk.j0:], a, b, blk.j1-blk.j0, maskAll, p.vector)
+			r.run(p.c[i*p.ldc+blk.j0:], a, b, blk.j1-blk.j0, maskAll)
 			if p.s != nil {
-				r.run(p.s[i*p.ldc+blk.j0:], a, b, blk.j1-blk.j0, maskSign, p.vector)
+				r.run(p.s[i*p.ldc+blk.j0:], a, b, blk.j1-blk.j0, maskSign)
 			}
 		}
 	}
 }
 
 // run calls the row kernel for n columns of c.
-func (r *row) run(c, a, b []float64, n int, mask uint64, vector bool) {
+func (r *row) run(c, a, b []float64, n int, mask uint64) {
 	r.a, r.mask = a, mask
 	whole := 0
-	if vector {
+	if r.vector {
 		whole = n / rowCols * rowCols
 		r.c, r.b, r.n = c, b, whole
 		if whole > 0 {
