@@ -211,7 +211,7 @@ func (c *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) strin
 	name := c.strategy.Values
 	switch {
 	case name == mixed:
-		name = drawMixed(r, in.Role)
+		name = drawMixed(root, r, in.Role)
 	case in.Role == opspec.RoleWeight && r.Intn(4) != 0:
 		name = "normal" // weights far from usual hide what the data would show
 	}

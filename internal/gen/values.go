@@ -40,39 +40,76 @@ type source struct {
 // distribution is one way to make values. start may draw choices for the whole tensor.
 type distribution struct {
 	Named
-	weight     int // share in mixed, of 100
-	weightRole int // the same for inputs of role weight
+	weight     int  // share in mixed, of 100
+	weightRole int  // the same for inputs of role weight
+	wild       bool // likely to make every output overflow or NaN
 	rowwise    bool
 	nonFinite  bool // makes NaN and infinities where allowed
 	start      func(*source) fillFunc
 }
 
 var distributions = [...]distribution{
-	{Named{"uniform", "U[-10,10) (8-bit integers: their whole range), as the published fuzzer draws, for whatever is " +
-		"wrong on ordinary values"}, 10, 20, false, false, uniform},
-	{Named{"normal", "standard normal, for wrong formulas and constants at the magnitudes real activations have"},
-		22, 60, false, false, normal},
-	{Named{"boundary", "0, -0, ±1, powers of two, the largest, smallest normal and subnormal values and one ulp beside " +
-		"each, for flushed subnormals, saturating casts and comparisons that are off by one"}, 10, 6, false, false, boundary},
-	{Named{"adversarial", "a fifth each of zeros, values near the smallest normal, a tenth of the largest value, " +
-		"U[-1000,1000] and non-finite values (these in every other row), for overflow, underflow and NaN that is " +
-		"swallowed or spread"}, 8, 3, true, true, adversarial},
-	{Named{"nan_injected", "uniform values of which 5 % are NaN, ±Inf or 0 (10 % of every other row), for maxima and " +
-		"comparisons that drop NaN and for inf-inf"}, 5, 0, true, true, nanInjected},
-	{Named{"offset", "a large mean with a small spread in each row, for variances and log-sums that cancel and for " +
-		"padded lanes that only a mean far from 0 shows"}, 10, 4, true, false, offset},
-	{Named{"near_eps", "rows with a mean square from 1e-5 to 1e-12, for a wrong or misplaced eps and scales of tiny " +
-		"groups"}, 8, 4, true, false, nearEps},
-	{Named{"rising_max", "rows that rise along the last axis and from row to row, so that the running maximum rises " +
-		"with every tile, for online softmax that does not rescale what it has summed"}, 10, 0, true, false, risingMax},
-	{Named{"cancelling", "rows of large terms whose sum is small, for accumulation in a narrow type and lost terms"},
-		6, 0, true, false, cancelling},
-	{Named{"ties", "rows of a few different values with equal maxima, for argmax and top-k that return an index twice " +
-		"or none"}, 5, 0, true, false, ties},
-	{Named{"one_hot", "rows with one non-zero element, often the first or last, for wrong indices and skipped " +
-		"elements"}, 3, 0, true, false, oneHot},
-	{Named{"sparse", "one element in sixteen is non-zero, the others 0 or -0, for divisions by a sum that is 0"},
-		3, 3, false, false, sparse},
+	{
+		Named: Named{"uniform", "U[-10,10) (8-bit integers: their whole range), as the published fuzzer draws, for " +
+			"whatever is wrong on ordinary values"},
+		weight: 10, weightRole: 20, start: uniform,
+	},
+	{
+		Named: Named{"normal", "standard normal, for wrong formulas and constants at the magnitudes real activations " +
+			"have"},
+		weight: 22, weightRole: 60, start: normal,
+	},
+	{
+		Named: Named{"boundary", "0, -0, ±1, powers of two, the largest, smallest normal and subnormal values and " +
+			"one ulp beside each, for flushed subnormals, saturating casts and comparisons that are off by one"},
+		weight: 10, weightRole: 6, wild: true, start: boundary,
+	},
+	{
+		Named: Named{"adversarial", "a fifth each of zeros, values near the smallest normal, a tenth of the largest " +
+			"value, U[-1000,1000] and non-finite values (these in every other row), for overflow, underflow and NaN " +
+			"that is swallowed or spread"},
+		weight: 8, weightRole: 3, wild: true, rowwise: true, nonFinite: true, start: adversarial,
+	},
+	{
+		Named: Named{"nan_injected", "uniform values of which 5 % are NaN, ±Inf or 0 (10 % of every other row), for " +
+			"maxima and comparisons that drop NaN and for inf-inf"},
+		weight: 5, wild: true, rowwise: true, nonFinite: true, start: nanInjected,
+	},
+	{
+		Named: Named{"offset", "a large mean with a small spread in each row, for variances and log-sums that cancel " +
+			"and for padded lanes that only a mean far from 0 shows"},
+		weight: 10, weightRole: 4, rowwise: true, start: offset,
+	},
+	{
+		Named: Named{"near_eps", "rows with a mean square from 1e-5 to 1e-12, for a wrong or misplaced eps and " +
+			"scales of tiny groups"},
+		weight: 8, weightRole: 4, rowwise: true, start: nearEps,
+	},
+	{
+		Named: Named{"rising_max", "rows that rise along the last axis and from row to row, so that the running " +
+			"maximum rises with every tile, for online softmax that does not rescale what it has summed"},
+		weight: 10, rowwise: true, start: risingMax,
+	},
+	{
+		Named: Named{"cancelling", "rows of large terms whose sum is small, for accumulation in a narrow type and " +
+			"lost terms"},
+		weight: 6, rowwise: true, start: cancelling,
+	},
+	{
+		Named: Named{"ties", "rows of a few different values with equal maxima, for argmax and top-k that return an " +
+			"index twice or none"},
+		weight: 5, rowwise: true, start: ties,
+	},
+	{
+		Named: Named{"one_hot", "rows with one non-zero element, often the first or last, for wrong indices and " +
+			"skipped elements"},
+		weight: 3, rowwise: true, start: oneHot,
+	},
+	{
+		Named: Named{"sparse", "one element in sixteen is non-zero, the others 0 or -0, for divisions by a sum that " +
+			"is 0"},
+		weight: 3, weightRole: 3, start: sparse,
+	},
 }
 
 // roleDistributions make the values of roles that leave no choice.
@@ -122,19 +159,42 @@ func roleDistribution(in *opspec.Input, elem dtype.DType) string {
 	return ""
 }
 
+// wildCases is the share of cases, of 100, in which mixed may choose wild distributions. One wild input of several
+// is enough to leave nothing but NaN to compare; drawn per input alone, more than half of the cases of an operator
+// with three inputs would be of that kind. Each distribution keeps its share over all cases.
+const wildCases = 40
+
 // drawMixed draws a distribution with the weights of the table.
-func drawMixed(r *rng.RNG, role opspec.Role) string {
-	k := r.Intn(100)
-	for i := range distributions {
-		w := distributions[i].weight
+func drawMixed(root, r *rng.RNG, role opspec.Role) string {
+	weight := func(d *distribution) int {
 		if role == opspec.RoleWeight {
-			w = distributions[i].weightRole
+			return d.weightRole
 		}
-		if k -= w; k < 0 {
-			return distributions[i].Name
+		return d.weight
+	}
+	var total [2]int // tame, wild
+	for i := range distributions {
+		d := &distributions[i]
+		if d.wild {
+			total[1] += weight(d)
+		} else {
+			total[0] += weight(d)
 		}
 	}
-	return distributions[0].Name
+	wildCase := root.Derive("v1/wild").Intn(100) < wildCases
+	wild := r.Intn(wildCases) < total[1] && wildCase
+	k := r.Intn(total[0])
+	if wild {
+		k = r.Intn(total[1])
+	}
+	for i := range distributions {
+		if d := &distributions[i]; d.wild == wild {
+			if k -= weight(d); k < 0 {
+				return d.Name
+			}
+		}
+	}
+	panic("gen: internal error: weights do not add up")
 }
 
 // checkValues refuses a distribution that the input's role does not allow.

@@ -477,6 +477,37 @@ func TestWeightsAreModerate(t *testing.T) {
 	}
 }
 
+// TestMixed: each distribution has its share, and tame cases are tame in all inputs.
+func TestMixed(t *testing.T) {
+	s := vectorSchema()
+	for _, name := range []string{"y", "z"} {
+		in := s.Inputs[0]
+		in.Name = name
+		s.Inputs = append(s.Inputs, in)
+	}
+	stream := mustCases(t, s, Strategy{}, 1)
+	const n = 3000
+	count := map[string]int{}
+	wildCases := 0
+	for i := range n {
+		wild := false
+		for _, in := range mustCase(t, stream, i).Inputs {
+			count[in.Values]++
+			d, _ := findDistribution(in.Values)
+			wild = wild || d.wild
+		}
+		if wild {
+			wildCases++
+		}
+	}
+	for i := range distributions {
+		d := &distributions[i]
+		want := float64(d.weight) / 100 * n * 3
+		within(t, "inputs with "+d.Name, float64(count[d.Name]), want*0.8-10, want*1.2+10)
+	}
+	within(t, "share of cases with a wild input", float64(wildCases)/n, 0.33, 0.4)
+}
+
 // TestNextUp walks through every value of the small formats.
 func TestNextUp(t *testing.T) {
 	for _, d := range []dtype.DType{dtype.Float16, dtype.BFloat16, dtype.Float8E4M3FN, dtype.Float8E5M2} {
