@@ -32,17 +32,20 @@ var (
 	bigSizes  = []int{64, 130, 300}
 )
 
-// soak returns how many times the usual number of cases to run: GOPUEMU_SOAK, or 1.
+// rounds is how many cases there are for each operator, dtype and distribution, unless more are asked for.
+const rounds = 3
+
+// soak returns how many rounds to run: [rounds], as often as GPUEMU_SOAK says.
 func soak(t *testing.T) int {
 	text := os.Getenv("GPUEMU_SOAK")
 	if text == "" {
-		return 1
+		return rounds
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		t.Fatalf("GPUEMU_SOAK = %q, want a number of at least 1", text)
 	}
-	return n
+	return n * rounds
 }
 
 func TestBigrefHasEveryOp(t *testing.T) {
@@ -77,6 +80,88 @@ func TestAgainstBigref(t *testing.T) {
 	}
 }
 
+// TestNonFiniteAgainstBigref puts NaN and infinities into one input after the other.
+func TestNonFiniteAgainstBigref(t *testing.T) {
+	n := soak(t)
+	for _, op := range oracle.Ops() {
+		if !bigref.Selects(op.Name) && !bigref.Classifies(op.Name) {
+			continue
+		}
+		t.Run(op.Name, func(t *testing.T) {
+			t.Parallel()
+			c := &bigCheck{op: op}
+			for i := range 2 * n {
+				for j, d := range op.Schema.AllowedDTypes() {
+					for k := range op.Schema.Inputs {
+						c.runNonFinite(t, d, k, i, i+j+k)
+					}
+				}
+			}
+			c.report(t)
+		})
+	}
+}
+
+// runNonFinite makes a case of usual numbers, puts others into one input and checks the classes of the results.
+func (c *bigCheck) runNonFinite(t *testing.T, d dtype.DType, input, i, turn int) {
+	t.Helper()
+	in := &c.op.Schema.Inputs[input]
+	elem, err := in.ElemType(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !elem.IsFloat() || in.Domain.Finite {
+		return
+	}
+	cs, inputs := c.make(t, d, "normal", i, turn)
+	values := inputs[in.Name].Float64s()
+	r := rng.New(cs.Seed).Derive("not finite")
+	if len(values) > 0 {
+		for range 1 + r.Intn(1+r.Intn(1+len(values)/4)) {
+			special := []float64{math.NaN(), math.Inf(1), math.Inf(-1), 0, math.Copysign(0, -1)}
+			values[r.Intn(len(values))] = special[r.Intn(len(special))]
+		}
+	}
+	inputs[in.Name] = tensor.FromFloat64s(elem, inputs[in.Name].Shape, values)
+	check := c.check
+	if !bigref.Selects(c.op.Name) {
+		check = c.checkClasses
+	}
+	c.note(t, cs.String()+" with others in "+in.Name, check(cs, inputs))
+}
+
+func (c *bigCheck) checkClasses(cs opspec.Case, inputs map[string]*tensor.Tensor) []string {
+	want, err := oracle.Evaluate(c.op, inputs, cs.AttrMap(), cs.DType)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	arrays := map[string]bigref.Array{}
+	for name, in := range inputs {
+		arrays[name] = bigref.Array{Shape: in.Shape, X: in.Float64s()}
+	}
+	w := want["output"]
+	classes, err := bigref.Classify(c.op.Name, arrays, cs.AttrMap(), w.Shape)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var faults []string
+	for i, class := range classes {
+		c.elems++
+		got := bigref.ClassOf(w.Value[i])
+		if got != bigref.Finite {
+			c.special++
+		}
+		if w.Undetermined != nil && w.Undetermined[i] {
+			c.undetermined++
+			got = bigref.Undecided
+		}
+		if class != bigref.Unstated && class != got {
+			faults = append(faults, fmt.Sprintf("output[%d]: value %v, %v, want %v", i, w.Value[i], got, class))
+		}
+	}
+	return faults
+}
+
 // bigCheck compares one operator's references and counts what it saw.
 type bigCheck struct {
 	op                                      *oracle.Op
@@ -98,6 +183,15 @@ func (c *bigCheck) report(t *testing.T) {
 
 // run makes and checks one case.
 func (c *bigCheck) run(t *testing.T, d dtype.DType, values string, i, turn int) {
+	t.Helper()
+	cs, inputs := c.make(t, d, values, i, turn)
+	c.note(t, cs.String(), c.check(cs, inputs))
+}
+
+// make makes a case with finite inputs.
+func (c *bigCheck) make(
+	t *testing.T, d dtype.DType, values string, i, turn int,
+) (opspec.Case, map[string]*tensor.Tensor) {
 	t.Helper()
 	r := rng.New(bigMaster).Derive(c.op.Name + "/" + d.String() + "/" + values + "/" + strconv.Itoa(i))
 	fixed := opspec.Attrs{}
@@ -121,8 +215,14 @@ func (c *bigCheck) run(t *testing.T, d dtype.DType, values string, i, turn int) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return cs, inputs
+}
+
+// note counts a case and prints its faults.
+func (c *bigCheck) note(t *testing.T, cs string, faults []string) {
+	t.Helper()
 	c.cases++
-	if faults := c.check(cs, inputs); len(faults) > 0 {
+	if len(faults) > 0 {
 		c.faults++
 		if c.faults <= maxFaults {
 			t.Errorf("%s\n  %d faults, first: %s", cs, len(faults), faults[0])
@@ -202,21 +302,25 @@ func (c *bigCheck) checkValues(w *compare.Want, r *bigref.Result, double bool) [
 		}
 		w.DType.Store(got.Data[i*size:], bits)
 	}
+	return refused(w, got)
+}
+
+// refused says what the judge has against the right result.
+func refused(w *compare.Want, got *tensor.Tensor) []string {
 	report, err := compare.Compare(got, w, compare.DefaultOptions())
 	if err != nil {
 		return []string{": " + err.Error()}
 	}
-	if report.Counts.Mismatched > 0 || report.Verdict == compare.Error {
-		text := report.Verdict.String() + " " + report.Reason
-		for _, list := range [][]compare.Element{report.Worst.Ratio, report.Worst.Class} {
-			if len(list) > 0 {
-				e := list[0]
-				text += fmt.Sprintf("; %v %v: got %v, want %v, bound %g", e.Index, e.Kind, e.Got, e.Want, e.Bound)
-			}
-		}
-		return []string{": the correctly rounded result is refused: " + text}
+	if report.Counts.Mismatched == 0 && report.Verdict != compare.Error {
+		return nil
 	}
-	return nil
+	text := ": the correctly rounded result is refused: " + report.Reason
+	for _, e := range append(report.Worst.Class, report.Worst.Ratio...) {
+		if e.Wrong {
+			text += fmt.Sprintf(" %v: %v, got %v, want %v, bound %g;", e.Index, e.Kind, e.Got, e.Want, e.Bound)
+		}
+	}
+	return []string{text}
 }
 
 // oddFloat64 rounds x to float64 so that rounding again to the narrower d gives what one rounding would: towards zero,
@@ -234,12 +338,15 @@ func oddFloat64(x *big.Float, d dtype.DType) float64 {
 	return f
 }
 
-// Largest exponents at which an undetermined or unbounded result is a fault: two factors of such intermediate values
-// still have a product within the range of the arithmetic.
+// Largest exponents of intermediate values with which no result may be left undetermined or without a bound. Far from
+// any overflow, but errors of large scores grow exponentially in a softmax, too.
 const (
 	calmSingle = 12
 	calmDouble = 40
 )
+
+// steepSingle is the exponent from which on reciprocals are subnormal in float32, with few digits.
+const steepSingle = 120
 
 // checkValue compares one element; "" means that all is well.
 func (c *bigCheck) checkValue(w *compare.Want, r *bigref.Result, i int, double bool) string {
@@ -289,7 +396,7 @@ func (c *bigCheck) checkValue(w *compare.Want, r *bigref.Result, i int, double b
 	if w.DType.IsInteger() {
 		return checkRounded(err, r, i, value, bound)
 	}
-	limit := c.limit(r, i, bound, double)
+	limit := c.limit(w, r, i, double)
 	ratio, _ := new(big.Float).Quo(err, limit).Float64()
 	c.worst = max(c.worst, ratio)
 	if err.Cmp(limit) > 0 {
@@ -302,8 +409,8 @@ func (c *bigCheck) checkValue(w *compare.Want, r *bigref.Result, i int, double b
 // limit is the largest error of a reference. It computes in float64. Where that is the arithmetic of the
 // implementations, too, it may use half of the bound; otherwise its errors are far inside of it, or those of a few
 // operations on the result or on the terms it is the sum of.
-func (c *bigCheck) limit(r *bigref.Result, i int, bound float64, double bool) *big.Float {
-	limit := new(big.Float).SetPrec(200).SetFloat64(bound)
+func (c *bigCheck) limit(w *compare.Want, r *bigref.Result, i int, double bool) *big.Float {
+	limit := new(big.Float).SetPrec(200).SetFloat64(w.Bound[i])
 	if double {
 		limit.SetMantExp(limit, -1)
 		return limit.Add(limit, new(big.Float).SetMantExp(big.NewFloat(1), -1075)) // half of the smallest subnormal
@@ -315,7 +422,8 @@ func (c *bigCheck) limit(r *bigref.Result, i int, bound float64, double bool) *b
 		scale := new(big.Float).SetMantExp(r.Scale[i], -45)
 		other.Add(other, scale)
 	}
-	other.Add(other, big.NewFloat(math.SmallestNonzeroFloat64))
+	tiny := w.DType.SmallestSubnormal() / 8 // becomes zero in the output, whatever else happens to it
+	other.Add(other, big.NewFloat(max(tiny, math.SmallestNonzeroFloat64)))
 	if other.Cmp(limit) > 0 {
 		return other
 	}
@@ -334,7 +442,7 @@ func checkRounded(err *big.Float, r *bigref.Result, i int, value, bound float64)
 		return fmt.Sprintf("value %v, want %s rounded", value, text(r, i))
 	case bound == 0 && e > 0.5-least*math.Abs(value):
 		return fmt.Sprintf("value %v with bound 0, want bound 1 at %s", value, text(r, i))
-	case bound != 0 && (bound != 1 || e < 0.5-most*(math.Abs(value)+1)):
+	case r.Peak < steepSingle && bound != 0 && (bound != 1 || e < 0.5-most*(math.Abs(value)+1)):
 		return fmt.Sprintf("value %v with bound %v, want bound 0 at %s", value, bound, text(r, i))
 	}
 	return ""
@@ -350,42 +458,70 @@ func text(r *bigref.Result, i int) string {
 	return r.Big[i].Text('g', 25)
 }
 
-// checkIndexes compares indexes by what they point at.
+// checkIndexes compares indexes by what they point at, and the scores and slacks that say which others are right.
 func (c *bigCheck) checkIndexes(
 	w *compare.Want, r *bigref.Result, cs opspec.Case, arrays map[string]bigref.Array,
 ) []string {
-	var faults []string
 	in := arrays[c.op.Schema.Inputs[0].Name]
-	n := in.Shape[len(in.Shape)-1]
-	ties := w.Ties
-	if ties.Rows*ties.N != len(in.X) || ties.N != n || ties.Rows*ties.K != len(r.F) {
-		return []string{fmt.Sprintf(": ties of %d rows, %d of %d", ties.Rows, ties.K, ties.N)}
+	n, ties := in.Shape[len(in.Shape)-1], w.Ties
+	if ties.N != n || ties.Rows*ties.N != len(in.X) || ties.Rows*ties.K != len(r.F) || len(w.Value) != len(r.F) {
+		return []string{fmt.Sprintf(": %d rows of %d, ties for %d rows of %d in %d",
+			len(r.F)/max(ties.K, 1), n, ties.Rows, ties.K, ties.N)}
 	}
+	var faults []string
 	for i := range r.F {
 		c.elems++
-		row, wanted := i/ties.K*n, -1
+		row, index := i/ties.K*n, int(w.Value[i])
 		switch {
-		case w.Value != nil:
-			wanted = int(w.Value[i])
-		case w.Exact != nil:
-			wanted = int(w.Exact.Float64s()[i])
-		}
-		if w.Undetermined != nil && w.Undetermined[i] {
+		case w.Undetermined != nil && w.Undetermined[i]:
 			c.undetermined++
 			if r.Peak < calmSingle {
 				faults = append(faults, fmt.Sprintf("[%d]: undetermined", i))
 			}
-			continue
-		}
-		if wanted < 0 || wanted >= n {
-			faults = append(faults, fmt.Sprintf("[%d]: index %d, want one below %d", i, wanted, n))
-			continue
-		}
-		x, y := in.X[row+wanted], in.X[row+int(r.F[i])]
-		if x != y && !(math.IsNaN(x) && math.IsNaN(y)) {
-			faults = append(faults, fmt.Sprintf("[%d]: index %d of %v, want %d of %v", i, wanted, x, int(r.F[i]), y))
+		case index < 0 || index >= n:
+			faults = append(faults, fmt.Sprintf("[%d]: index %d, want one below %d", i, index, n))
+		case !same(in.X[row+index], in.X[row+int(r.F[i])]):
+			faults = append(faults, fmt.Sprintf("[%d]: index %d of %v, want %d of %v",
+				i, index, in.X[row+index], int(r.F[i]), in.X[row+int(r.F[i])]))
 		}
 	}
-	_ = cs
+	for row := range ties.Rows {
+		faults = append(faults, c.checkScores(ties, row, in.X[row*n:(row+1)*n], cs.DType == dtype.Float64)...)
+	}
+	if faults == nil {
+		faults = refused(w, tensor.FromFloat64s(w.DType, r.Shape, r.F))
+	}
+	return faults
+}
+
+// same reports whether x and y are one number or both NaN.
+func same(x, y float64) bool { return x == y || math.IsNaN(x) && math.IsNaN(y) }
+
+// checkScores compares the scores of one row: the inputs themselves or, for routing, their softmax.
+func (c *bigCheck) checkScores(ties *compare.Ties, row int, xs []float64, double bool) []string {
+	var exact []*big.Float
+	if !bigref.Selects(c.op.Name) {
+		exact = bigref.Probabilities(xs)
+	}
+	var faults []string
+	for i, x := range xs {
+		at := row*ties.N + i
+		score, slack := ties.Score[at], 0.0
+		if ties.Slack != nil {
+			slack = ties.Slack[at]
+		}
+		switch {
+		case exact == nil && (!same(score, x) || slack > 0x1p-126):
+			faults = append(faults, fmt.Sprintf(": score %d of row %d is %v with slack %v, want %v", i, row, score, slack, x))
+		case exact != nil:
+			p := &bigref.Result{Big: exact}
+			w := &compare.Want{DType: dtype.Float32, Bound: ties.Slack[row*ties.N:]}
+			err := new(big.Float).SetPrec(200).SetFloat64(score)
+			if err.Sub(err, exact[i]).Abs(err).Cmp(c.limit(w, p, i, double)) > 0 {
+				faults = append(faults, fmt.Sprintf(": score %d of row %d is %v with slack %v, want %s",
+					i, row, score, slack, text(p, i)))
+			}
+		}
+	}
 	return faults
 }
