@@ -360,47 +360,128 @@ func TestWorkers(t *testing.T) {
 // TestKernels checks the assembly against the Go kernels at all lengths around its rounds, on values of every class.
 func TestKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
-	d := dtype.Float32
 	for c := range 3000 {
 		n := r.IntN(200) + 1
-		got, want32 := make([]byte, 4*n), make([]byte, 4*n)
-		want, bound := make([]float64, n), make([]float64, n)
-		for i := range want {
-			want[i] = draw(r, d, r.NormFloat64())
-			bound[i] = math.Ldexp(r.Float64(), r.IntN(60)-50)
-			if r.IntN(20) == 0 {
-				bound[i] = []float64{0, math.Inf(1), math.NaN(), -1, math.MaxFloat64}[r.IntN(5)]
-			}
-			d.Store(got[4*i:], d.Bits(draw(r, d, want[i])))
-			d.Store(want32[4*i:], d.Bits(draw(r, d, want[i])))
-			if r.IntN(30) == 0 {
-				d.Store(got[4*i:], r.Uint64())
-				d.Store(want32[4*i:], r.Uint64())
-				want[i] = math.Float64frombits(r.Uint64())
-			}
+		if c%50 == 0 {
+			n = chunkElems - r.IntN(9)
 		}
-		var start quickState
-		for i := range start.atol {
-			start.atol[i], start.rtol[i] = 1e-5*float64(r.IntN(2)), 1e-5*float64(r.IntN(2))
-			start.atol[i], start.rtol[i] = start.atol[0], start.rtol[0]
-		}
-		words := (n + 63) / 64
-		check := func(name string, asm, pure func(s *quickState, odd []uint64)) {
-			s1, s2 := start, start
-			odd1, odd2 := make([]uint64, words), make([]uint64, words)
-			for i := range odd1 {
-				odd1[i] = ^uint64(0)
-			}
-			asm(&s1, odd1)
-			pure(&s2, odd2)
-			t1, t2 := (&quickPass{fast: s1}).total(), (&quickPass{fast: s2}).total()
-			if t1 != t2 || !slices.Equal(odd1, odd2) {
-				t.Fatalf("case %d, %s of %d: %+v %x, want %+v %x", c, name, n, t1, odd1, t2, odd2)
-			}
-		}
-		check("quick32x64", func(s *quickState, odd []uint64) { quick32x64(got, want, bound, s, odd) },
-			func(s *quickState, odd []uint64) { quick32x64Go(got, want, bound, s, odd) })
-		check("quick32x32", func(s *quickState, odd []uint64) { quick32x32(got, want32, s, odd) },
-			func(s *quickState, odd []uint64) { quick32x32Go(got, want32, s, odd) })
+		k := newKernelCase(r, n, c%3)
+		k.check(t, fmt.Sprintf("case %d of %d", c, n))
 	}
+}
+
+// TestKernelsWarm lets the maxima grow over many chunks, so that the kernel for two float32 buffers takes its fast way:
+// each chunk must leave the state that the exact kernel leaves.
+func TestKernelsWarm(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 5))
+	for style := range 3 {
+		for _, tol := range []Tolerance{{1e-5, 1e-5}, {0, 1e-6}, {1e-6, 0}, {0, 0}, {1, 1}} {
+			var asm, pure quickState
+			for i := range asm.atol {
+				asm.atol[i], asm.rtol[i] = tol.Abs, tol.Rel
+			}
+			pure = asm
+			for c := range 60 {
+				k := newKernelCase(r, chunkElems, style)
+				odd1, odd2 := make([]uint64, chunkElems/64), make([]uint64, chunkElems/64)
+				quick32x32(k.got, k.want32, &asm, odd1)
+				quick32x32Go(k.got, k.want32, &pure, odd2)
+				t1, t2 := (&quickPass{fast: asm}).total(), (&quickPass{fast: pure}).total()
+				if t1 != t2 || !slices.Equal(odd1, odd2) {
+					t.Fatalf("style %d, %v, chunk %d: %+v, want %+v", style, tol, c, t1, t2)
+				}
+			}
+		}
+	}
+}
+
+// kernelCase is a chunk for the float32 kernels.
+type kernelCase struct {
+	got, want32 []byte
+	want, bound []float64
+	start       quickState
+}
+
+// newKernelCase draws a chunk. Style 0 holds every class of value, style 1 small errors at one magnitude, style 2 small
+// errors at all magnitudes down to the subnormals.
+func newKernelCase(r *rand.Rand, n, style int) *kernelCase {
+	d := dtype.Float32
+	k := &kernelCase{got: make([]byte, 4*n), want32: make([]byte, 4*n), want: make([]float64, n), bound: make([]float64, n)}
+	for i := range k.want {
+		w := r.NormFloat64()
+		if style == 2 {
+			w = math.Ldexp(w, r.IntN(276)-149)
+		}
+		if style == 0 {
+			w = draw(r, d, w)
+		}
+		k.want[i] = w
+		k.bound[i] = math.Ldexp(r.Float64(), r.IntN(60)-50)
+		bits := d.Bits(w)
+		d.Store(k.want32[4*i:], bits)
+		if style > 0 {
+			d.Store(k.got[4*i:], bits+uint64(r.IntN(3)))
+			k.bound[i] = math.Abs(w) * 0x1p-20
+			continue
+		}
+		d.Store(k.got[4*i:], d.Bits(draw(r, d, w)))
+		if r.IntN(20) == 0 {
+			k.bound[i] = []float64{0, math.Inf(1), math.NaN(), -1, math.MaxFloat64}[r.IntN(5)]
+		}
+		if r.IntN(30) == 0 {
+			d.Store(k.got[4*i:], r.Uint64())
+			d.Store(k.want32[4*i:], r.Uint64())
+			k.want[i] = math.Float64frombits(r.Uint64())
+		}
+	}
+	atol, rtol := 1e-5*float64(r.IntN(2)), 1e-5*float64(r.IntN(2))
+	for i := range k.start.atol {
+		k.start.atol[i], k.start.rtol[i] = atol, rtol
+	}
+	return k
+}
+
+// check runs each kernel in assembly and in Go.
+func (k *kernelCase) check(t *testing.T, name string) {
+	t.Helper()
+	words := (len(k.want) + 63) / 64
+	pair := func() (odd1, odd2 []uint64) {
+		odd1, odd2 = make([]uint64, words), make([]uint64, words)
+		for i := range odd1 {
+			odd1[i] = ^uint64(0) // a kernel sets every word
+		}
+		return odd1, odd2
+	}
+	quick := func(kernel string, asm, pure func(s *quickState, odd []uint64)) {
+		s1, s2 := k.start, k.start
+		odd1, odd2 := pair()
+		asm(&s1, odd1)
+		pure(&s2, odd2)
+		t1, t2 := (&quickPass{fast: s1}).total(), (&quickPass{fast: s2}).total()
+		if t1 != t2 || !slices.Equal(odd1, odd2) {
+			t.Fatalf("%s, %s: %+v %x, want %+v %x", name, kernel, t1, odd1, t2, odd2)
+		}
+	}
+	quick("quick32x64", func(s *quickState, odd []uint64) { quick32x64(k.got, k.want, k.bound, s, odd) },
+		func(s *quickState, odd []uint64) { quick32x64Go(k.got, k.want, k.bound, s, odd) })
+	quick("quick32x32", func(s *quickState, odd []uint64) { quick32x32(k.got, k.want32, s, odd) },
+		func(s *quickState, odd []uint64) { quick32x32Go(k.got, k.want32, s, odd) })
+	var s1, s2 sweepState
+	odd1, odd2 := pair()
+	diff1, diff2 := make([]float64, len(k.want)), make([]float64, len(k.want))
+	sweep32(k.got, k.want, k.bound, diff1, &s1, odd1)
+	sweep32Go(k.got, k.want, k.bound, diff2, &s2, odd2)
+	if !slices.Equal(odd1, odd2) || !slices.Equal(diff1, diff2) || s1.folded() != s2.folded() {
+		t.Fatalf("%s, sweep32: %+v, want %+v", name, s1.folded(), s2.folded())
+	}
+}
+
+// folded leaves of a state what does not depend on the lane of a maximum.
+func (s sweepState) folded() sweepState {
+	s.maxAbs = [4]float64{slices.Max(s.maxAbs[:])}
+	s.maxRel = [4]float64{slices.Max(s.maxRel[:])}
+	s.maxRatio = [4]float64{slices.Max(s.maxRatio[:])}
+	s.maxWant = [4]float64{slices.Max(s.maxWant[:])}
+	s.maxULP32 = [8]uint32{slices.Max(s.maxULP32[:])}
+	return s
 }

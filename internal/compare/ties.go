@@ -136,25 +136,23 @@ func (r *tieRow) judgeAll(p *plan) error {
 			r.taken[g] = r.number + 1
 		}
 	}
-	rival := -1
-	if !t.Ordered {
-		rival = r.rival()
-	}
-	for j, k := range r.kinds {
-		if k != KindUnset {
+	// From the last place to the first: whoever comes later, or is left out, must not clearly beat what stands here.
+	rival := r.bestLeftOut()
+	for j := t.K - 1; j >= 0; j-- {
+		if r.kinds[j] != KindUnset {
 			r.errs[j] = tieError{}
 			continue
 		}
-		against := r.want[j]
-		if !t.Ordered {
-			against = rival
+		g := r.got[j]
+		r.kinds[j], r.errs[j] = r.judge(g, rival)
+		if t.Ordered && (rival < 0 || r.higher(g, rival)) {
+			rival = g
 		}
-		r.kinds[j], r.errs[j] = r.judge(r.got[j], against)
 	}
 	return nil
 }
 
-// judge compares the score of index g with that of index w, where w is negative if nothing can beat g.
+// judge compares the score of index g with that of its rival w, which is negative if there is none.
 func (r *tieRow) judge(g, w int) (Kind, tieError) {
 	if w < 0 || g == w {
 		return Accepted, tieError{}
@@ -173,25 +171,22 @@ func (r *tieRow) judge(g, w int) (Kind, tieError) {
 	return BeyondBound, e
 }
 
-// rival returns the index left out whose score less its slack is highest: if it does not beat an index taken in, none
-// does. It returns -1 when all are taken in.
-func (r *tieRow) rival() int {
+// bestLeftOut returns the index left out whose score less its slack is highest: if it does not beat an index taken in,
+// none does. It returns -1 when all are taken in.
+func (r *tieRow) bestLeftOut() int {
 	best := -1
-	var bestScore, bestSlack float64
 	for i := range r.score {
-		if r.taken[i] == r.number+1 {
-			continue
-		}
-		score, slack := r.at(i)
-		if best < 0 || higher(score, slack, bestScore, bestSlack) {
-			best, bestScore, bestSlack = i, score, slack
+		if r.taken[i] != r.number+1 && (best < 0 || r.higher(i, best)) {
+			best = i
 		}
 	}
 	return best
 }
 
-// higher reports whether score-slack ranks above the other one, NaN highest.
-func higher(score, slack, than, thanSlack float64) bool {
+// higher reports whether the score of i less its slack ranks above that of j, NaN highest.
+func (r *tieRow) higher(i, j int) bool {
+	score, slack := r.at(i)
+	than, thanSlack := r.at(j)
 	switch {
 	case than != than:
 		return false
