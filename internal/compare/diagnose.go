@@ -124,7 +124,8 @@ func gather(p *plan, wrong bitmap, rep *Report) *facts {
 	return f
 }
 
-// eachWrong calls do for the position of every wrong element, rising, until it returns false; then it returns false too.
+// eachWrong calls do for the position of every wrong element, rising, until it returns false, and returns what do
+// returned last.
 func (f *facts) eachWrong(do func(i int) bool) bool {
 	for s, words := range f.wrong {
 		for k, word := range words {

@@ -107,8 +107,8 @@ func (f *facts) tile(k, lo int) int {
 	return best
 }
 
-// unlikely reports whether it would be a coincidence that m wrong elements, strewn at random over all n, lie within part
-// of whole slices of an axis: C(region, m)/C(n, m) times the number of hypotheses is below chance.
+// unlikely reports whether it would be a coincidence that m wrong elements, strewn at random over all n, lie within
+// part of whole slices of an axis: C(region, m)/C(n, m) times the number of hypotheses is below chance.
 func (f *facts) unlikely(part, whole int, hypotheses float64) bool {
 	region := float64(f.n / whole * part)
 	p := hypotheses

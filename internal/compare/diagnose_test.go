@@ -190,7 +190,8 @@ func plantedCases() []planted {
 					want[i] = math.NaN()
 				}
 			}},
-		{name: "first element", shape: small, kinds: []string{FindEdge}, says: "the only error is in the first element of 120",
+		{name: "first element", shape: small, kinds: []string{FindEdge},
+			says:  "the only error is in the first element of 120",
 			plant: func(_ *rand.Rand, got, _ []float64) { got[0]++ }},
 		{name: "last element", shape: small, kinds: []string{FindEdge}, says: "the only error is in the last element of 120",
 			plant: func(_ *rand.Rand, got, _ []float64) { got[119]++ }},
@@ -276,7 +277,7 @@ func diagnoseOutput(t *testing.T, d dtype.DType, shape tensor.Shape, got, want [
 func wantedValues(r *rand.Rand, d dtype.DType, n int) []float64 {
 	want := make([]float64, n)
 	for i := range want {
-		want[i] = r.NormFloat64()
+		want[i] = normal(r)
 		if d.IsInteger() {
 			want[i] = float64(r.IntN(1000))
 		}
@@ -334,7 +335,7 @@ func TestDiagnoseNothing(t *testing.T) {
 			}
 		case 2:
 			for i := range got {
-				got[i] = 100 * r.NormFloat64()
+				got[i] = 100 * normal(r)
 			}
 		case 3:
 			for i := range got {

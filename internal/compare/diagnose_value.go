@@ -93,8 +93,8 @@ func (f *facts) fitScale(r line) (k float64, ok bool) {
 	})
 }
 
-// fitOffset finds c with got = want + c for all elements of a range. It is taken from the wrong element with the smallest
-// values, whose rounding is the least.
+// fitOffset finds c with got = want + c for all elements of a range. It is taken from the wrong element with the
+// smallest values, whose rounding is the least.
 func (f *facts) fitOffset(r line) (c float64, ok bool) {
 	best, least := -1, math.Inf(1)
 	for i := r.lo; i < r.hi; i++ {
@@ -135,8 +135,8 @@ func (f *facts) holds(r line, rule func(i int) (expect, tol float64)) bool {
 	return clear >= minClear
 }
 
-// byRows tries one factor, then one offset per row that holds a wrong element. All such rows must follow, and there must
-// be at least two.
+// byRows tries one factor, then one offset per row that holds a wrong element. All such rows must follow, and there
+// must be at least two.
 func (f *facts) byRows(add report) {
 	if len(f.shape) < 2 {
 		return
@@ -170,7 +170,8 @@ func (f *facts) byRows(add report) {
 		if high-low <= 1e-3*math.Abs(high) {
 			add(try.kind, "each of %d wrong rows (of %d) is %s: %s", rows, total, sameFor(try.kind), try.print(high))
 		} else {
-			add(try.kind, "each of %d wrong rows (of %d) is %s, %s to %s", rows, total, try.what, try.print(low), try.print(high))
+			add(try.kind, "each of %d wrong rows (of %d) is %s, %s to %s", rows, total, try.what,
+				try.print(low), try.print(high))
 		}
 		return
 	}

@@ -12,8 +12,10 @@ import (
 // FuzzCompare compares arbitrary bytes as outputs, values, bounds and options with the naive comparison. Only a bound
 // that is none may be an error, and nothing may panic.
 func FuzzCompare(f *testing.F) {
-	f.Add(uint8(2), uint8(0), []byte("\x00\x00\x80\x3f\x00\x00\xc0\x7f"), []byte("\x00\x00\x00\x00\x00\x00\xf0\x3f"), 1e-5, 1e-5)
-	f.Add(uint8(10), uint8(255), []byte("\x01\x00\x00\x00\x00\x00\x20\x00"), []byte("\x00\x00\x00\x00\x00\x00\x40\x43"), 0.0, 0.0)
+	oneAndNaN, one := []byte("\x00\x00\x80\x3f\x00\x00\xc0\x7f"), []byte("\x00\x00\x00\x00\x00\x00\xf0\x3f")
+	f.Add(uint8(2), uint8(0), oneAndNaN, one, 1e-5, 1e-5)
+	big, near := []byte("\x01\x00\x00\x00\x00\x00\x20\x00"), []byte("\x00\x00\x00\x00\x00\x00\x40\x43")
+	f.Add(uint8(10), uint8(255), big, near, 0.0, 0.0)
 	f.Add(uint8(5), uint8(3), []byte{0x7f, 0x7e, 0xff, 0}, []byte("\x00\x00\x00\x00\x00\x00\x7d\x40"), 0.0, 0.1)
 	f.Fuzz(func(t *testing.T, kind, flags uint8, got, values []byte, atol, rtol float64) {
 		all := dtype.All()

@@ -160,7 +160,7 @@ quotients64b:
 // with R, A, M and D a little below S*maxRatio*rtol, S*maxRatio*atol, S*maxRel and S*maxAbs (maxRatio is at most 1, so
 // that the first term is not above S times the bound). "A little" is 2^-17, "a rounding" is 2^-24, and at most four of
 // them meet here. S = 2^40 keeps underflow away: |g - w| is 0 or at least 2^-149, hence a product that underflows is
-// below S*|g - w|. NaN and Inf in g or w make the comparison false. Elements whose errors are all 0 stay on the fast way.
+// below S*|g - w|. NaN and Inf in g or w make the comparison false. Elements without an error stay on the fast way.
 // The maxima of ULP distances have no such bound and are taken on both ways.
 
 DATA scale<>+0(SB)/4, $0x53800000 // 2^40

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Text returns the report for people, in the order of the house style: verdict; how many of how many elements, percent;
-// the worst absolute, relative and ULP error, each with index, got, want and bound; then classes, statistics and diagnosis. Seed
-// and replay command are the caller's: a comparison does not know them. verbose adds the further worst elements and the map.
+// Text returns the report for people: verdict; how many of how many elements, percent; the worst absolute, relative and
+// ULP error, each with index, got, want and bound; then classes, statistics and diagnosis. Seed and replay command are
+// the caller's: a comparison does not know them. verbose adds the other worst elements and the map.
 func (r *Report) Text(verbose bool) string {
 	var b strings.Builder
 	c := &r.Counts

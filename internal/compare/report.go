@@ -78,8 +78,8 @@ const (
 
 // String returns the kind in words.
 func (k Kind) String() string {
-	names := [kinds]string{"unset", "accepted", "beyond its bound", "matching NaN", "matching Inf", "overflow within the bound",
-		"undetermined", "unexpected NaN", "unexpected Inf", "missing NaN", "missing Inf", "Inf of the other sign",
+	names := [kinds]string{"unset", "accepted", "beyond its bound", "matching NaN", "matching Inf",
+		"overflow within the bound", "undetermined", "unexpected NaN", "unexpected Inf", "missing NaN", "missing Inf", "Inf of the other sign",
 		"forbidden non-finite value", "index out of range", "duplicate index"}
 	if k >= kinds {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
@@ -118,8 +118,8 @@ type Counts struct {
 }
 
 // Stats are the error statistics over the elements where got and want are finite and the element is determined. All
-// are finite: what exceeds float64 is counted as its largest value. For index outputs the absolute error is the shortfall
-// of the score, and there is no relative error and no ULP.
+// are finite: what exceeds float64 is counted as its largest value. For index outputs the absolute error is the
+// shortfall of the score, and there is no relative error and no ULP.
 type Stats struct {
 	Count  int     // elements with an absolute error
 	MaxAbs float64 // |got - want|

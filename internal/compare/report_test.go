@@ -66,7 +66,7 @@ func TestMisfit(t *testing.T) {
 		{tensor.New(dtype.Float32, tensor.MustShape(3, 2)), "output has shape [3,2], want [2,3]"},
 		{tensor.New(dtype.Int32, tensor.MustShape(3)), "output is int32 [3], want float32 [2,3]"},
 	} {
-		for name, f := range map[string]func(*tensor.Tensor, *Want, Options) (*Report, error){"Compare": Compare, "Quick": Quick} {
+		for name, f := range entryPoints() {
 			rep, err := f(c.got, want, DefaultOptions())
 			if err != nil || rep.Verdict != Error || rep.Reason != c.reason {
 				t.Errorf("%s = %+v, %v, want error with reason %q", name, rep, err, c.reason)
@@ -110,4 +110,9 @@ func TestVerdictZero(t *testing.T) {
 	if err != nil || rep.Verdict != Undecided || rep.Counts.Undetermined != 3 {
 		t.Errorf("Compare with all undetermined = %+v, %v, want undecided", rep, err)
 	}
+}
+
+// entryPoints are the two functions that answer the same question.
+func entryPoints() map[string]func(*tensor.Tensor, *Want, Options) (*Report, error) {
+	return map[string]func(*tensor.Tensor, *Want, Options) (*Report, error){"Compare": Compare, "Quick": Quick}
 }

@@ -99,7 +99,8 @@ func TestNonFiniteOptions(t *testing.T) {
 			Fail, UnexpectedNaN, 0},
 		{"forbid a match", nan, nan, false, func(o *Options) { o.NonFinite = Forbid }, Fail, Forbidden, 0},
 		{"forbid undetermined", inf, 1, true, func(o *Options) { o.NonFinite = Forbid }, Fail, Forbidden, 0},
-		{"forbid, undetermined and finite", 5, 1, true, func(o *Options) { o.NonFinite = Forbid }, Undecided, NotDetermined, 0},
+		{"forbid, undetermined and finite", 5, 1, true, func(o *Options) { o.NonFinite = Forbid },
+			Undecided, NotDetermined, 0},
 		{"undetermined", inf, 1, true, func(*Options) {}, Undecided, NotDetermined, 0},
 		{"match", nan, nan, false, func(*Options) {}, Pass, MatchedNaN, 0},
 	} {
@@ -191,7 +192,8 @@ func TestTies(t *testing.T) {
 		got   []float64
 		kinds []Kind
 	}{
-		{"argmax equal", Ties{Rows: 1, K: 1, N: 4, Score: []float64{1, 3, 3, 2}}, []float64{1}, []float64{2}, []Kind{Accepted}},
+		{"argmax equal", Ties{Rows: 1, K: 1, N: 4, Score: []float64{1, 3, 3, 2}}, []float64{1}, []float64{2},
+			[]Kind{Accepted}},
 		{"argmax wrong", Ties{Rows: 1, K: 1, N: 4, Score: []float64{1, 3, 3, 2}, Ordered: true}, []float64{1}, []float64{3},
 			[]Kind{BeyondBound}},
 		{"slack", Ties{Rows: 1, K: 1, N: 2, Score: []float64{1, 3}, Slack: []float64{1, 1}, Ordered: true}, []float64{1},
@@ -200,8 +202,8 @@ func TestTies(t *testing.T) {
 			[]float64{1}, []float64{0}, []Kind{BeyondBound}},
 		{"out of range", Ties{Rows: 2, K: 1, N: 2, Score: []float64{1, 3, 1, 3}}, []float64{1, 1}, []float64{2, -1},
 			[]Kind{OutOfRange, OutOfRange}},
-		{"nan is highest", Ties{Rows: 1, K: 1, N: 3, Score: []float64{1, nan, nan}, Ordered: true}, []float64{1}, []float64{2},
-			[]Kind{Accepted}},
+		{"nan is highest", Ties{Rows: 1, K: 1, N: 3, Score: []float64{1, nan, nan}, Ordered: true}, []float64{1},
+			[]float64{2}, []Kind{Accepted}},
 		{"nan is missed", Ties{Rows: 1, K: 1, N: 3, Score: []float64{1, nan, math.Inf(1)}}, []float64{1}, []float64{2},
 			[]Kind{BeyondBound}},
 		{"infinite slack", Ties{Rows: 1, K: 1, N: 2, Score: []float64{1, 3}, Slack: []float64{0, math.Inf(1)}, Ordered: true},

@@ -9,8 +9,8 @@ import (
 	"math/bits"
 )
 
-// sweepState holds sums and maxima over the accepted elements of a chunk. Element i counts in lane i%8 of a sum, so that
-// the assembly and the Go code add in the same order. The assembly knows the layout up to maxULP32.
+// sweepState holds sums and maxima over the accepted elements of a chunk. Element i counts in lane i%8 of a sum, so
+// that the assembly and the Go code add in the same order. The assembly knows the layout up to maxULP32.
 type sweepState struct {
 	sumAbs   [8]float64
 	sumRel   [8]float64

@@ -156,7 +156,7 @@ func TestBadQuestions(t *testing.T) {
 			func(w *Want) { w.Bound = []float64{0, -1, 0, 0, 0, nan} }, nil},
 		{"ties for floats", BadWant, "holds no indexes", got, func(w *Want) { w.Ties = &Ties{} }, nil},
 	} {
-		for name, f := range map[string]func(*tensor.Tensor, *Want, Options) (*Report, error){"Compare": Compare, "Quick": Quick} {
+		for name, f := range entryPoints() {
 			w, opt := good(), DefaultOptions()
 			if c.want != nil {
 				c.want(w)
