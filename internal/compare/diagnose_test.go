@@ -39,6 +39,11 @@ func each(s tensor.Shape, do func(i int, idx []int)) {
 }
 
 func plantedCases() []planted {
+	return slices.Concat(plantedPlaces(), plantedValues(), plantedFills())
+}
+
+// plantedPlaces are errors confined to some places.
+func plantedPlaces() []planted {
 	mat := tensor.MustShape(1023, 1025)
 	small := tensor.MustShape(6, 20)
 	heads := tensor.MustShape(2, 8, 16, 24)
@@ -72,6 +77,56 @@ func plantedCases() []planted {
 					got[i] += 1 + r.Float64()
 				}
 			}},
+		{name: "first element", shape: small, kinds: []string{FindEdge},
+			says:  "the only error is in the first element of 120",
+			plant: func(_ *rand.Rand, got, _ []float64) { got[0]++ }},
+		{name: "last element", shape: small, kinds: []string{FindEdge}, says: "the only error is in the last element of 120",
+			plant: func(_ *rand.Rand, got, _ []float64) { got[119]++ }},
+		{name: "last row", shape: small, kinds: []string{FindEdge}, says: "all 20 errors lie in the last of 6 rows",
+			plant: func(r *rand.Rand, got, _ []float64) {
+				for i := 100; i < 120; i++ {
+					got[i] += 1 + r.Float64()
+				}
+			}},
+		{name: "first column", shape: tensor.MustShape(50, 32), kinds: []string{FindEdge},
+			says: "all 50 errors lie in the first of 32 columns",
+			plant: func(r *rand.Rand, got, _ []float64) {
+				for i := 0; i < 1600; i += 32 {
+					got[i] += 1 + r.Float64()
+				}
+			}},
+		{name: "one head", shape: heads, kinds: []string{FindGroup}, says: "lie in indexes of axis 1 3 of 8",
+			plant: func(r *rand.Rand, got, _ []float64) {
+				each(heads, func(i int, x []int) {
+					if x[1] == 3 {
+						got[i] += 1 + r.Float64()
+					}
+				})
+			}},
+		{name: "two heads", shape: heads, kinds: []string{FindGroup}, says: "in 2 of 8 indexes of axis 1: 3, 6",
+			plant: func(r *rand.Rand, got, _ []float64) {
+				each(heads, func(i int, x []int) {
+					if x[1] == 3 || x[1] == 6 {
+						got[i] += 1 + r.Float64()
+					}
+				})
+			}},
+		{name: "every 4th head", shape: tensor.MustShape(2, 12, 16, 24), kinds: []string{FindGroup},
+			says: "in every 4th of 12 indexes of axis 1, from 1 on",
+			plant: func(r *rand.Rand, got, _ []float64) {
+				each(tensor.MustShape(2, 12, 16, 24), func(i int, x []int) {
+					if x[1]%4 == 1 {
+						got[i] += 1 + r.Float64()
+					}
+				})
+			}},
+	}
+}
+
+// plantedValues are outputs that follow from the wanted ones by a rule.
+func plantedValues() []planted {
+	small := tensor.MustShape(6, 20)
+	return []planted{
 		{name: "scale", shape: small, kinds: []string{FindScale}, says: "every row is scaled by 2.000",
 			plant: func(_ *rand.Rand, got, _ []float64) {
 				for i := range got {
@@ -145,6 +200,13 @@ func plantedCases() []planted {
 					got[i] = -got[i]
 				}
 			}},
+	}
+}
+
+// plantedFills are elements that were not written, and non-finite ones.
+func plantedFills() []planted {
+	small := tensor.MustShape(6, 20)
+	return []planted{
 		{name: "zeros at the end", shape: tensor.MustShape(4096), kinds: []string{FindUnwritten, FindGroup},
 			says:  "all 96 errors are exactly zero, one run from [4000] to [4095]",
 			plant: func(_ *rand.Rand, got, _ []float64) { clear(got[4000:]) }},
@@ -189,49 +251,6 @@ func plantedCases() []planted {
 				for i := 0; i < 120; i += 7 {
 					want[i] = math.NaN()
 				}
-			}},
-		{name: "first element", shape: small, kinds: []string{FindEdge},
-			says:  "the only error is in the first element of 120",
-			plant: func(_ *rand.Rand, got, _ []float64) { got[0]++ }},
-		{name: "last element", shape: small, kinds: []string{FindEdge}, says: "the only error is in the last element of 120",
-			plant: func(_ *rand.Rand, got, _ []float64) { got[119]++ }},
-		{name: "last row", shape: small, kinds: []string{FindEdge}, says: "all 20 errors lie in the last of 6 rows",
-			plant: func(r *rand.Rand, got, _ []float64) {
-				for i := 100; i < 120; i++ {
-					got[i] += 1 + r.Float64()
-				}
-			}},
-		{name: "first column", shape: tensor.MustShape(50, 32), kinds: []string{FindEdge},
-			says: "all 50 errors lie in the first of 32 columns",
-			plant: func(r *rand.Rand, got, _ []float64) {
-				for i := 0; i < 1600; i += 32 {
-					got[i] += 1 + r.Float64()
-				}
-			}},
-		{name: "one head", shape: heads, kinds: []string{FindGroup}, says: "lie in indexes of axis 1 3 of 8",
-			plant: func(r *rand.Rand, got, _ []float64) {
-				each(heads, func(i int, x []int) {
-					if x[1] == 3 {
-						got[i] += 1 + r.Float64()
-					}
-				})
-			}},
-		{name: "two heads", shape: heads, kinds: []string{FindGroup}, says: "in 2 of 8 indexes of axis 1: 3, 6",
-			plant: func(r *rand.Rand, got, _ []float64) {
-				each(heads, func(i int, x []int) {
-					if x[1] == 3 || x[1] == 6 {
-						got[i] += 1 + r.Float64()
-					}
-				})
-			}},
-		{name: "every 4th head", shape: tensor.MustShape(2, 12, 16, 24), kinds: []string{FindGroup},
-			says: "in every 4th of 12 indexes of axis 1, from 1 on",
-			plant: func(r *rand.Rand, got, _ []float64) {
-				each(tensor.MustShape(2, 12, 16, 24), func(i int, x []int) {
-					if x[1]%4 == 1 {
-						got[i] += 1 + r.Float64()
-					}
-				})
 			}},
 	}
 }

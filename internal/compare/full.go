@@ -119,7 +119,7 @@ func (f *fullPass) floatChunk(lo, n int, s *sums) error {
 	s.abs.add(fold(st.sumAbs))
 	s.rel.add(fold(st.sumRel))
 	s.ulp.add(float64(fold(st.sumULP)))
-	s.ulp.add(0x1p64 * float64(st.carryULP))
+	s.ulp.add(float64(0x1p64 * float64(st.carryULP)))
 	f.rankAll(&c, got, &st, odd)
 	if accepted < n {
 		return f.judgeOdd(&c, got, odd, s)

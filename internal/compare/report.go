@@ -79,8 +79,8 @@ const (
 // String returns the kind in words.
 func (k Kind) String() string {
 	names := [kinds]string{"unset", "accepted", "beyond its bound", "matching NaN", "matching Inf",
-		"overflow within the bound", "undetermined", "unexpected NaN", "unexpected Inf", "missing NaN", "missing Inf", "Inf of the other sign",
-		"forbidden non-finite value", "index out of range", "duplicate index"}
+		"overflow within the bound", "undetermined", "unexpected NaN", "unexpected Inf", "missing NaN",
+		"missing Inf", "Inf of the other sign", "forbidden non-finite value", "index out of range", "duplicate index"}
 	if k >= kinds {
 		return fmt.Sprintf("Kind(%d)", uint8(k))
 	}

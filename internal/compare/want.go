@@ -34,9 +34,9 @@ type Want struct {
 //
 // An index g is right iff 0 <= g < N and no rival clearly beats it: Score[g] is not below Score[rival] by more than
 // Slack[g] + Slack[rival]. Its rivals are the indexes that its row leaves out and, where Ordered is set, those that
-// come after it; the wanted index is among them unless it has been taken before. So a row is accepted iff there are scores
-// within their slacks for which it is the answer: the errors of an honest kernel never fail it, and nothing else
-// passes. (To compare only with the wanted index of the same place would refuse honest rows whose slacks differ.)
+// come after it; the wanted index is among them unless it has been taken before. So a row is accepted iff there are
+// scores within their slacks for which it is the answer: the errors of an honest kernel never fail it, and nothing
+// else passes. (To compare only with the wanted index of the same place would refuse honest rows whose slacks differ.)
 // Where Distinct is set, a second occurrence of an index in its row is wrong. NaN scores rank highest, as in PyTorch.
 type Ties struct {
 	Rows, K, N int
