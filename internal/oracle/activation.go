@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/libm"
 	"gpuemu/internal/opspec"
 )
 
@@ -56,9 +57,17 @@ func unary(f func(c *call, x num) num) func(c *call) error {
 	}
 }
 
-// sigmoid returns 1/(1+exp(-x)). Where exp(-x) overflows the result is the zero that 1/Inf gives.
+// sigmoid returns 1/(1+exp(-x)). Where exp(-x) overflows an implementation gets the zero that 1/Inf gives; the value
+// itself is taken from the form that does not overflow.
 func (m *arith) sigmoid(x num) num {
-	return m.div(exact(1), m.add(exact(1), m.exp(m.neg(x))))
+	n := m.div(exact(1), m.add(exact(1), m.exp(m.neg(x))))
+	if x.v < -40 && n.v-n.v == 0 && x.v-x.v == 0 {
+		t := libm.Exp(x.v)
+		v := t / (1 + t)
+		n.e += abs(v-n.v) + m.tiny
+		n.v = v
+	}
+	return n
 }
 
 // silu returns x·sigmoid(x); dividing x by the denominator directly makes one rounding less.
@@ -90,8 +99,8 @@ func (m *arith) elu(x num, alpha float64) num {
 	return m.scale(y, alpha)
 }
 
-// softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold both
-// branches are right; they differ by less than exp(-threshold)/β.
+// softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold
+// both branches are right; they differ by less than exp(-threshold)/β.
 func (m *arith) softplus(x num, beta, threshold float64) num {
 	bx := m.scale(x, beta)
 	smooth := func() num {
@@ -199,7 +208,8 @@ func (c *call) cast(x num) num {
 }
 
 func binaryOps() []*Op {
-	const gated = "float32 arithmetic (float64 for float64); the activation may be rounded to the output type before the product"
+	const gated = "float32 arithmetic (float64 for float64); the activation may be rounded to the output type before " +
+		"the product"
 	op := func(name, doc, contract, a, b string, f func(c *call, a, b num) num) *Op {
 		return &Op{
 			Name: name, Family: "binary", Doc: doc, Contract: contract,

@@ -5,6 +5,7 @@ package oracle
 import (
 	"math"
 
+	"gpuemu/internal/libm"
 	"gpuemu/internal/opspec"
 )
 
@@ -20,10 +21,12 @@ type head struct {
 	scale   num
 }
 
-// weights holds what a row of scores becomes: unnormalised probabilities and their sum.
+// weights holds what a row of scores becomes: unnormalised probabilities and their sum, which no implementation holds
+// below least.
 type weights struct {
 	p     []num
 	total num
+	least float64
 }
 
 // attend fills out[at:] with softmax(scale·q·kᵀ)·v.
@@ -42,8 +45,9 @@ func (c *call) attend(out *result, at int, h head) {
 		dotShape{m: h.m, n: h.n, k: h.d, transB: true, tensorCore: c.tensorCore()})
 	values := c.inputs(h.v)
 	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
-	totals := make([]num, h.m)
+	totals, least := make([]num, h.m), make([]float64, h.m)
 	special := make([]bool, h.m)
+	peak := largest(h.v)
 	open, openKeys := !allFinite(h.v), !allFinite(h.k)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
@@ -60,7 +64,7 @@ func (c *call) attend(out *result, at int, h head) {
 				c.attendRow(out, at+i*h.d, &h, i, &scores, w)
 				continue
 			}
-			totals[i] = w.total
+			totals[i], least[i] = w.total, w.least
 			for j := lo; j < hi; j++ {
 				p.v[i*h.n+j], p.e[i*h.n+j] = w.p[j-lo].v, w.p[j-lo].e
 			}
@@ -69,9 +73,14 @@ func (c *call) attend(out *result, at int, h head) {
 	o := c.dots(p, values, dotShape{m: h.m, n: h.d, k: h.n, tensorCore: c.tensorCore()})
 	parallel(h.m*h.d, 16, func(first, last int) {
 		for i := first; i < last; i++ {
-			if !special[i/h.d] {
-				out.set(at+i, c.div(o.at(i), totals[i/h.d]))
+			if special[i/h.d] {
+				continue
 			}
+			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
+			if x.w == 0 { // a mean of values lies among them
+				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak))
+			}
+			out.set(at+i, x)
 		}
 	})
 }
@@ -85,7 +94,11 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 		w.p[j-lo] = c.mul(scores.at(i*h.n+j), h.scale)
 		top = c.max2(top, w.p[j-lo])
 	}
-	rescale := float64(float64((h.n+leastTile-1)/leastTile)*(c.expRel+2*c.u)) + c.quot
+	// The exponent of the maximum is zero but for the roundings of both products, and no other exceeds it.
+	slip := float64(2 * abs(top.v) * c.expArg)
+	most := float64(libm.Exp(slip) * (1 + float64(2*c.expRel)))
+	w.least = 0.5 / most
+	rescale := float64(float64((h.n+leastTile-1)/leastTile)*(c.expRel+float64(2*c.u))) + c.quot
 	var total sum
 	for j, s := range w.p {
 		x := c.sub(s, top)
@@ -95,6 +108,9 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 		x = c.exp(x)
 		if x.v-x.v == 0 {
 			x.e += float64((abs(x.v) + x.e) * rescale)
+		}
+		if most < noBound {
+			x = capped(x, most)
 		}
 		w.p[j] = x
 		total.add(x)
@@ -140,7 +156,7 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 			}
 			s.add(c.mul(w.p[j-lo], c.input(v)))
 		}
-		o := c.div(s.total(&c.arith), w.total)
+		o := c.divLeast(s.total(&c.arith), w.total, w.least)
 		if maskedNaN && o.v == o.v {
 			o.w |= clsNaN
 		}
@@ -275,9 +291,11 @@ func attentionOps() []*Op {
 	lens := opspec.Input{
 		Name: "kv_len", Dims: []string{"B"}, DType: "int32", Role: opspec.RoleIndex, Domain: opspec.Domain{Below: "N+1"},
 	}
-	decode := attentionOp("decode_attention", "softmax(scale q k^T) v, one query, the first kv_len keys", nil, nil, grouped)
+	decode := attentionOp("decode_attention", "softmax(scale q k^T) v, one query, the first kv_len keys",
+		nil, nil, grouped)
 	s := decode.Schema
 	s.Dims = append(s.Dims[:3:3], s.Dims[4:]...)
+	s.Dims[0].Candidates = []int{2, 3, 5} // so that one empty sequence leaves others to judge
 	s.Inputs = append([]opspec.Input{{Name: "q", Dims: []string{"B", "HQ", "D"}}}, s.Inputs[1], s.Inputs[2], lens)
 	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
 	s.Attrs = s.Attrs[3:]
@@ -286,8 +304,8 @@ func attentionOps() []*Op {
 		full,
 		attentionOp("causal_attention", "softmax(scale q k^T) v, causal", on, []any{0}, one),
 		attentionOp("window_attention", "softmax(scale q k^T) v, causal in a sliding window", on, []any{16, 1, 33}, one),
-		attentionOp("gqa_attention", "softmax(scale q k^T) v, several query heads to a key head", []any{false, true}, []any{0},
-			grouped),
+		attentionOp("gqa_attention", "softmax(scale q k^T) v, several query heads to a key head",
+			[]any{false, true}, []any{0}, grouped),
 		decode,
 		{
 			Name: "rope", Aliases: []string{"rotary_embedding"}, Family: "attention",

@@ -1,3 +1,5 @@
+// This file implements the error codes of the package.
+
 package oracle
 
 import "gpuemu/internal/diag"

@@ -37,8 +37,8 @@ func (g *conv) columns(x []float64) []float64 {
 	return cols
 }
 
-// convolve fills out[at:] with weight * x + bias for one image and one group. The sum is a dot product of all taps; taps
-// outside the image add exact zeros.
+// convolve fills out[at:] with weight * x + bias for one image and one group. The sum is a dot product of all taps;
+// taps outside the image add exact zeros.
 func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64) {
 	n := g.oh * g.ow
 	shape := dotShape{m: g.co, n: n, k: g.taps(), transB: true, tensorCore: c.tensorCore()}

@@ -64,8 +64,8 @@ func (m *arith) dotRounding(k int, tensorCore bool) (onS, onT float64) {
 	return onS, onT
 }
 
-// biased adds a bias to a dot product of k terms. It may also have been the first term of the sum, where every partial sum
-// carries it.
+// biased adds a bias to a dot product of k terms. It may also have been the first term of the sum, where every partial
+// sum carries it.
 func (m *arith) biased(x, bias num, s dotShape) num {
 	if x.v-x.v == 0 && bias.v-bias.v == 0 {
 		_, onT := m.dotRounding(s.k+1, s.tensorCore)
@@ -105,7 +105,7 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 			if extra != nil {
 				e += float64(extra[i] * (1 + onS + onT))
 			}
-			p.e[i] = e + float64(onS*S) + float64(onT*(S/2+abs(v)/2))
+			p.e[i] = e + float64(onS*S) + float64(onT*(float64(S/2)+float64(abs(v)/2)))
 			if S+e >= m.limit {
 				p.e[i] = math.Min(p.e[i], noBound)
 			}
@@ -136,7 +136,8 @@ func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) 
 		if extra != nil {
 			x += extra[i]
 		}
-		pos, neg := S[i]/2+v/2+x, S[i]/2-v/2+x
+		halfS, halfV := float64(S[i]/2), float64(v/2)
+		pos, neg := halfS+halfV+x, halfS-halfV+x
 		var w classes
 		if pos >= m.limit {
 			w |= clsPosInf
@@ -307,6 +308,7 @@ func doubtfulZeros(a matrix) []float64 {
 // absProducts returns |a|·|b| over the finite operands.
 func absProducts(a, b []float64, s dotShape) []float64 {
 	t := make([]float64, s.m*s.n)
-	gemm.Mul(t, magnitudes(finitePart(a), nil), magnitudes(finitePart(b), nil), s.m, s.n, s.k, gemm.Options{TransB: s.transB})
+	pa, pb := magnitudes(finitePart(a), nil), magnitudes(finitePart(b), nil)
+	gemm.Mul(t, pa, pb, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
 	return t
 }

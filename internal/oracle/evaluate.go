@@ -178,9 +178,10 @@ func (r *result) set(i int, x num) {
 	if x.w == 0 {
 		return
 	}
-	// An infinity is no alternative where the output type cannot hold the value anyway.
+	// Within its bound of the overflow threshold both sides of it are right, and beyond it only the infinity is:
+	// the comparison knows that, so an infinity of the right sign leaves nothing open there.
 	over := r.DType.OverflowThreshold()
-	if x.w == clsPosInf && x.v-b >= over || x.w == clsNegInf && x.v+b <= -over {
+	if x.w == clsPosInf && x.v+b >= over || x.w == clsNegInf && x.v-b <= -over {
 		return
 	}
 	r.mark(i)

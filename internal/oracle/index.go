@@ -118,7 +118,7 @@ func (c *call) moeRouting() error {
 			worst := 0.0
 			var w classes
 			for i := range row {
-				p := c.div(terms[i], total)
+				p := c.divLeast(terms[i], total, leastExpSum)
 				score[r*n+i], slack[r*n+i] = p.v, p.e
 				worst = math.Max(worst, p.e)
 				w |= p.w
@@ -163,7 +163,9 @@ func indexOps() []*Op {
 		{
 			Name: "embedding", Family: "index", Doc: "rows of the table named by index", Contract: "exact copy",
 			Schema: &opspec.Schema{
-				Dims:    []opspec.Dim{dim("V", false, 1, 5, 100, 513), dim("D", false, 1, 7, 64, 129), dim("R", true, 1, 3, 64, 200)},
+				Dims: []opspec.Dim{
+					dim("V", false, 1, 5, 100, 513), dim("D", false, 1, 7, 64, 129), dim("R", true, 1, 3, 64, 200),
+				},
 				DTypes:  plainFloats(),
 				Inputs:  []opspec.Input{{Name: "table", Dims: []string{"V", "D"}, Role: opspec.RoleWeight}, index("V", "R")},
 				Outputs: []opspec.Output{{Name: "output", Dims: []string{"R", "D"}}},
@@ -195,7 +197,8 @@ func indexOps() []*Op {
 			ref: (*call).scatterAdd,
 		},
 		{
-			Name: "topk", Family: "index", Doc: "the k greatest of each row, descending, and their indexes; NaN is the greatest",
+			Name: "topk", Family: "index",
+			Doc:      "the k greatest of each row, descending, and their indexes; NaN is the greatest",
 			Contract: "exact; equal values in any order; subnormals kept or flushed",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("N", false, 8, 17, 64, 257)},
@@ -209,8 +212,8 @@ func indexOps() []*Op {
 		},
 		{
 			Name: "moe_routing", Family: "index", Doc: "softmax over experts, then the k greatest and their indexes",
-			Contract: "softmax as there; experts whose probabilities differ by less than their errors in any order; rows with a " +
-				"non-finite logit undetermined",
+			Contract: "softmax as there; experts whose probabilities differ by less than their errors in any order; " +
+				"rows with a non-finite logit undetermined",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("E", false, 8, 16, 60, 128)},
 				DTypes: plainFloats(), Relations: []string{"k <= E"},

@@ -10,7 +10,8 @@ import (
 )
 
 // crossEntropyRow returns the loss of one row: lse - x[t], formed from lse = m + log Σ or from log Σ and x[t] - m;
-// smoothing mixes in the mean over all classes of the same, log-probabilities possibly rounded to the type of the case first.
+// smoothing mixes in the mean over all classes of the same, log-probabilities possibly rounded to the type of the case
+// first.
 func (c *call) crossEntropyRow(x []float64, target int, terms []num) num {
 	top, total := c.expSum(x, terms)
 	l := c.log(total)
@@ -63,8 +64,9 @@ func lossOps() []*Op {
 	return []*Op{{
 		Name: "cross_entropy", Family: "loss",
 		Doc: "log(sum(exp(x))) - x[target], one loss a row; ignored rows are 0",
-		Contract: "row maximum subtracted; float32 accumulation (float64 for float64) in any order, one rounding to the output " +
-			"type (with smoothing, log-probabilities may be rounded to it first); rows with +Inf or without a finite logit undetermined",
+		Contract: "row maximum subtracted; float32 accumulation (float64 for float64) in any order, one rounding to the " +
+			"output type (with smoothing, log-probabilities may be rounded to it first); rows with +Inf or without a " +
+			"finite logit undetermined",
 		Schema: &opspec.Schema{
 			Dims: []opspec.Dim{
 				{Name: "R", Candidates: []int{1, 3, 16, 65}, Empty: true},

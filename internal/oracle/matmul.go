@@ -80,10 +80,10 @@ func (c *call) int8Matmul() error {
 	return nil
 }
 
-// fp8Matmul: on tensor cores (Ada, Hopper) a block of up to 32 fp8 products is cut to 13 fractional bits below its largest
-// term and the running sum is kept to 13 bits as well. With promotion to float32 every 128 terms the sum of a block
-// of 128 is off by at most (128+2·4)·2^-13 of the largest term or partial sum in it, both at most T = (S+|v|)/2 of
-// the block; summed over blocks, (136·2^-13)·S. The largest term bounds it too: each of the k terms loses at most
+// fp8Matmul: on tensor cores (Ada, Hopper) a block of up to 32 fp8 products is cut to 13 fractional bits below its
+// largest term and the running sum is kept to 13 bits as well. With promotion to float32 every 128 terms the sum of a
+// block of 128 is off by at most (128+2·4)·2^-13 of the largest term or partial sum in it, both at most T = (S+|v|)/2
+// of the block; summed over blocks, (136·2^-13)·S. The largest term bounds it too: each of the k terms loses at most
 // 2^-13·max|ab|, and each of the k/32 partial sums 2^-12 of its size. Without promotion the same holds with the
 // running sum of all terms in place of the block's.
 func (c *call) fp8Matmul() error {
@@ -114,7 +114,7 @@ func (c *call) fp8Matmul() error {
 				top := float64(rowMax[j/s.n] * colMax[j%s.n])
 				terms := math.Min(float64(float64(s.k)*top), float64(33*abs2[j]))
 				sums := float64(math.Ceil(math.Min(float64(s.k), held)/32) * abs2[j])
-				acc.e += 0x1p-13*terms + 0x1p-12*sums
+				acc.e += float64(0x1p-13*terms) + float64(0x1p-12*sums)
 			}
 			x := either(c.mul(c.mul(acc, scaleA), scaleB), c.mul(acc, c.mul(scaleA, scaleB)))
 			out.set(j, x)

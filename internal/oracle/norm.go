@@ -36,12 +36,18 @@ func (c *call) normalised(x, mean, rstd, w, b num) num {
 	return either(either(plain, late), c.folded(x, mean, c.mul(rstd, w), b))
 }
 
+// invStd returns 1/√(variance+eps). No implementation holds a negative variance, so the sum is not below eps.
+func (c *call) invStd(variance num) num {
+	eps := c.attrs.Float("eps")
+	return c.rsqrtLeast(c.add(variance, c.constant(eps)), float64(eps*(1-float64(4*c.u))))
+}
+
 // standardise fills out[at:at+len(x)] with (x-μ)·rstd·w+b. wb gives weight and bias of element i. Where the contract
 // says so the moments may have been rounded to the type of the case.
 func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, b num)) {
 	d := c.deviationsRow(x)
 	variance := c.mean(d.square, len(x))
-	mean, rstd := d.mean, c.rsqrt(c.add(variance, c.constant(c.attrs.Float("eps"))))
+	mean, rstd := d.mean, c.invStd(variance)
 	if c.attrs.Str("moments") == "output" {
 		mean, rstd = c.cast(mean), c.cast(rstd)
 	}
@@ -84,11 +90,10 @@ func (c *call) batchnorm() error {
 	x, out := c.data("input"), c.out("output")
 	mean, variance, w, b := c.data("mean"), c.data("var"), c.data("weight"), c.data("bias")
 	length, channels := c.dim("L"), c.dim("C")
-	eps := c.constant(c.attrs.Float("eps"))
 	parallel(channels, 64*len(x)/max(1, channels), func(lo, hi int) {
 		for ch := lo; ch < hi; ch++ {
 			mu, bias, weight := c.input(mean[ch]), c.input(b[ch]), c.input(w[ch])
-			rstd := c.rsqrt(c.add(c.input(variance[ch]), eps))
+			rstd := c.invStd(c.input(variance[ch]))
 			for at := ch * length; at < len(x); at += channels * length {
 				for i := at; i < at+length; i++ {
 					out.set(i, c.normalised(c.input(x[i]), mu, rstd, weight, bias))
@@ -111,9 +116,8 @@ func (m *arith) squares(x []float64) num {
 
 func (c *call) rmsnorm() error {
 	w, out, width := c.data("weight"), c.out("output"), c.dim("H")
-	eps := c.constant(c.attrs.Float("eps"))
 	c.rows("input", width, func(r int, x []float64) {
-		scale := c.rsqrt(c.add(c.mean(c.squares(x), width), eps))
+		scale := c.invStd(c.mean(c.squares(x), width))
 		for i, v := range x {
 			out.set(r*width+i, c.mul(c.cast(c.mul(c.input(v), scale)), c.input(w[i])))
 		}
@@ -127,7 +131,7 @@ func (c *call) l2norm() error {
 	c.rows("input", width, func(r int, x []float64) {
 		norm := c.max2(c.sqrt(c.squares(x)), eps)
 		for i, v := range x {
-			out.set(r*width+i, c.div(c.input(v), norm))
+			out.set(r*width+i, c.divLeast(c.input(v), norm, eps.v-float64(2*eps.e)))
 		}
 	})
 	return nil

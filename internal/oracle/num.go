@@ -75,7 +75,6 @@ type arith struct {
 	u       float64 // one correctly rounded operation
 	tiny    float64 // absolute error of one operation whose result underflows
 	flush   float64 // magnitudes below this may be read as zero; 0: subnormals are kept
-	vanish  float64 // magnitudes below this are zero in the accumulation type
 	limit   float64 // magnitudes from here on may become infinite
 	quot    float64 // division
 	hugeDiv float64 // a divisor beyond this may give 0 (reciprocal flushed); +Inf: never
@@ -121,7 +120,7 @@ func newArith(t dtype.DType, contract string) arith {
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 0x1p-149, vanish: 0x1p-152, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+		u: u, tiny: 0x1p-149, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}
 	if contract == "ieee" {
@@ -145,12 +144,13 @@ func (m *arith) input(x float64) num {
 	return num{v: x}
 }
 
+// isZero reports whether every implementation holds zero, so that there is nothing to round. A zero that fp64 made of
+// something smaller is none: its error is at least tiny.
+func (a num) isZero() bool { return a.v == 0 && a.e == 0 && a.w == 0 }
+
 // rounded returns v with accumulated error e after an operation of relative error rel.
 func (m *arith) rounded(v, e, rel float64) num {
 	a := math.Abs(v) + e
-	if a == 0 {
-		return num{v: v} // every implementation holds zero: there is nothing to round
-	}
 	if !(a < noBound) {
 		return num{v: v, e: noBound, w: clsPosInf | clsNegInf}
 	}
@@ -190,6 +190,9 @@ func (m *arith) neg(a num) num {
 func (m *arith) add(a, b num) num {
 	v := a.v + b.v
 	if a.w|b.w == 0 && v-v == 0 {
+		if v == 0 && a.e+b.e == 0 {
+			return num{v: v}
+		}
 		return m.rounded(v, a.e+b.e, m.u)
 	}
 	return m.sampled(func(x, y float64) float64 { return x + y }, a, b, m.u, v-v != 0 && a.v-a.v == 0 && b.v-b.v == 0)
@@ -198,8 +201,11 @@ func (m *arith) add(a, b num) num {
 func (m *arith) sub(a, b num) num { return m.add(a, m.neg(b)) }
 
 func (m *arith) mul(a, b num) num {
-	v := a.v * b.v
+	v := float64(a.v * b.v)
 	if a.w|b.w == 0 && v-v == 0 {
+		if a.isZero() || b.isZero() {
+			return num{v: v}
+		}
 		e := float64(math.Abs(a.v)*b.e) + float64(math.Abs(b.v)*a.e) + float64(a.e*b.e)
 		return m.rounded(v, e, m.u)
 	}
@@ -214,10 +220,15 @@ func (m *arith) constant(c float64) num {
 	return num{v: c, e: float64(math.Abs(c) * m.u)}
 }
 
-func (m *arith) div(a, b num) num {
+func (m *arith) div(a, b num) num { return m.divLeast(a, b, 0) }
+
+// divLeast returns a/b for a divisor that no implementation holds below least in magnitude, whatever its interval says.
+func (m *arith) divLeast(a, b num, least float64) num {
 	v := a.v / b.v
-	if a.w|b.w == 0 && v-v == 0 && math.Abs(b.v) > b.e {
-		low := math.Abs(b.v) - b.e
+	if low := math.Max(math.Abs(b.v)-b.e, least); a.w|b.w == 0 && v-v == 0 && b.v-b.v == 0 && low > 0 {
+		if a.isZero() {
+			return num{v: v}
+		}
 		e := (a.e + float64(math.Abs(v)*b.e)) / low
 		n := m.rounded(v, e, m.quot)
 		if math.Abs(b.v)+b.e > m.hugeDiv {
@@ -238,6 +249,9 @@ func (m *arith) div(a, b num) num {
 // sqrt returns the square root of a quantity that implementations never hold negative (a sum of squares, or an
 // input whose exact value decides).
 func (m *arith) sqrt(a num) num {
+	if a.isZero() {
+		return a
+	}
 	if a.w == 0 && a.v >= 0 && a.v-a.v == 0 {
 		s := math.Sqrt(a.v)
 		return m.rounded(s, s-math.Sqrt(math.Max(0, a.v-a.e)), m.root)
@@ -246,10 +260,13 @@ func (m *arith) sqrt(a num) num {
 }
 
 // rsqrt returns 1/sqrt(a) for a as in sqrt. If an implementation may hold zero it may show an infinity.
-func (m *arith) rsqrt(a num) num {
-	if a.w == 0 && a.v > a.e && a.v-a.v == 0 {
+func (m *arith) rsqrt(a num) num { return m.rsqrtLeast(a, 0) }
+
+// rsqrtLeast is rsqrt of a quantity that no implementation holds below least, whatever its interval says.
+func (m *arith) rsqrtLeast(a num, least float64) num {
+	if low := math.Max(a.v-a.e, least); a.w == 0 && low > 0 && a.v-a.v == 0 {
 		r := 1 / math.Sqrt(a.v)
-		return m.rounded(r, 1/math.Sqrt(a.v-a.e)-r, m.invRoot)
+		return m.rounded(r, 1/math.Sqrt(low)-r, m.invRoot)
 	}
 	n := m.sampled1(func(x float64) float64 { return 1 / math.Sqrt(x) }, a, m.invRoot)
 	if a.e > 0 && math.Abs(a.v) <= a.e {
@@ -263,11 +280,7 @@ func (m *arith) exp(a num) num {
 		v := libm.Exp(a.v)
 		d := a.e + float64((math.Abs(a.v)+a.e)*m.expArg)
 		if v-v == 0 && d < 600 {
-			e := m.expError(v, d)
-			if v+e < m.vanish {
-				return exact(0) // rounds to zero for everyone
-			}
-			return m.rounded(v, e, m.expRel)
+			return m.rounded(v, m.expError(v, d), m.expRel)
 		}
 	}
 	d := a.e + float64((math.Abs(a.v)+a.e)*m.expArg)
@@ -275,6 +288,16 @@ func (m *arith) exp(a num) num {
 		a.e = d
 	}
 	return m.sampled1(libm.Exp, a, m.expRel)
+}
+
+// capped narrows x to [0, top], which no implementation leaves: an exponential of a difference from the maximum.
+func capped(x num, top float64) num {
+	if x.v-x.v != 0 || x.w&^clsPosInf != 0 {
+		return x
+	}
+	x.w = 0
+	x.e = math.Max(math.Max(math.Min(x.v+x.e, top)-x.v, x.v-math.Max(x.v-x.e, 0)), 0)
+	return x
 }
 
 // expError bounds |exp(x±d)-exp(x)| for v = exp(x).
@@ -317,8 +340,13 @@ func (m *arith) tanh(a num) num {
 	}
 	v := libm.Tanh(a.v)
 	near := libm.Tanh(math.Max(0, math.Abs(a.v)-a.e))
-	slope := math.Min(1, (1-float64(near*near))+4*ownFunc) // tanh' = 1-tanh², largest at the end nearest to zero
-	return m.rounded(v, float64(a.e*slope)+m.tanhAbs, m.tanhRel)
+	// tanh' = 1-tanh² is largest at the end nearest to zero; beyond it tanh can only grow by 1-tanh.
+	slope := math.Min(1, (1-float64(near*near))+4*ownFunc)
+	e := math.Min(float64(a.e*slope), 2-near)
+	if near > 0 {
+		e = math.Min(e, 1-near+2*ownFunc)
+	}
+	return m.rounded(v, e+m.tanhAbs, m.tanhRel)
 }
 
 // erf returns erf(a). Its slope is at most 2/sqrt(pi)·exp(-x²) at the end of the interval nearest to zero.
@@ -331,7 +359,11 @@ func (m *arith) erf(a num) num {
 	}
 	near := math.Max(0, math.Abs(a.v)-a.e)
 	slope := float64(1.1283791670955128*libm.Exp(-float64(near*near))) + 4*ownFunc
-	return m.rounded(libm.Erf(a.v), float64(a.e*slope)+2*m.u, m.erfRel)
+	e := math.Min(float64(a.e*slope), 2)
+	if near > 0 {
+		e = math.Min(e, libm.Erfc(near)+2*ownFunc) // beyond the near end erf can only grow by erfc
+	}
+	return m.rounded(libm.Erf(a.v), e+float64(2*m.u), m.erfRel)
 }
 
 // max2 returns the larger value; NaN propagates.

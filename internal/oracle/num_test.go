@@ -60,7 +60,9 @@ func TestNumCoversImplementations(t *testing.T) {
 		{"erf", func(x, _ float64) float64 { return math.Erf(x) }, ulp, func(a, _ num) num { return m.erf(a) }},
 		{"max", math.Max, 0, m.max2},
 	}
-	specials := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, 0x1p-126, 0x1p-149, 1}
+	specials := []float64{
+		0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.MaxFloat32, 0x1p-126, 0x1p-149, 1,
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	draw := func() float64 {
 		switch k := r.IntN(10); {

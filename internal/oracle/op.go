@@ -35,8 +35,8 @@ func (op *Op) compiledSchema() (*opspec.Program, error) {
 // families lists the entries of each family; a new family adds one line here.
 func families() [][]*Op {
 	return [][]*Op{
-		activationOps(), binaryOps(), reduceOps(), softmaxOps(), normOps(), matmulOps(), attentionOps(), lossOps(), indexOps(),
-		convOps(), poolOps(), quantOps(),
+		activationOps(), binaryOps(), reduceOps(), softmaxOps(), normOps(), matmulOps(), attentionOps(), lossOps(),
+		indexOps(), convOps(), poolOps(), quantOps(),
 	}
 }
 

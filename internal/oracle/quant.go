@@ -129,10 +129,11 @@ func quantOps() []*Op {
 	var ops []*Op
 	all := granularities()
 	for _, g := range all {
-		ops = append(ops, quantize("quantize_"+g.name, "round(x / scale) to int8, scale = max(absmax, 1e-10)/127, "+g.doc, "int8",
-			contract+"either neighbour next to a tie", g, (*call).quantize))
+		ops = append(ops, quantize("quantize_"+g.name, "round(x / scale) to int8, scale = max(absmax, 1e-10)/127, "+g.doc,
+			"int8", contract+"either neighbour next to a tie", g, (*call).quantize))
 	}
-	ops = append(ops, quantize("quantize_fp8_row", "x / scale to float8_e4m3fn, scale = max(absmax, 1e-10)/448, "+all[1].doc,
+	ops = append(ops, quantize("quantize_fp8_row",
+		"x / scale to float8_e4m3fn, scale = max(absmax, 1e-10)/448, "+all[1].doc,
 		"float8_e4m3fn", contract+"saturating conversion", all[1], (*call).quantizeFP8))
 	for _, g := range all {
 		ops = append(ops, &Op{

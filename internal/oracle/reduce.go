@@ -68,13 +68,13 @@ type deviations struct {
 
 // deviationsRow returns mean and Σ(x-μ)², by two passes or by Welford's updates. Below r = √(Σx²/n).
 //
-// Mean: a sum and a division, or running means M_k = M_(k-1) + δ_k/k. There an error made at step k is damped by k/n, so
-// the roundings of M_k add up to (u/n)·Σk|M_k| <= (2/3)·n·u·r (Cauchy: k|M_k| <= √k·‖x‖), and those of δ_k and its
-// quotient to (u+quot)/n·Σ|δ_k| <= 3(u+quot)·r: (n+20)·u·r covers both, and merging partial results.
-// Squares, two passes: with a mean off by ε each computed deviation is d-ε, so Σ(d-ε)² = Σd² + nε² because Σd = 0;
-// on top come the rounding of each difference and square (3u) and of the sum: (n+3)u·(Σd²+nε²) + nε².
-// Squares, Welford: Chan, Golub and LeVeque (1983) bound the relative error by a multiple of n·u·κ with
-// κ = √(Σx²/Σd²), that is n·u·‖x‖·‖d‖; the multiple is taken as 2, and 40 more for approximate quotients.
+// Mean: a sum and a division, or running means M_k = M_(k-1) + δ_k/k. There an error made at step k is damped by k/n,
+// so the roundings of M_k add up to (u/n)·Σk|M_k| <= (2/3)·n·u·r (Cauchy: k|M_k| <= √k·‖x‖), and those of δ_k and its
+// quotient to (u+quot)/n·Σ|δ_k| <= 3(u+quot)·r: (n+20)·u·r covers both, and merging partial results. Squares, two
+// passes: with a mean off by ε each computed deviation is d-ε, so Σ(d-ε)² = Σd² + nε² because Σd = 0; on top come the
+// rounding of each difference and square (3u) and of the sum: (n+3)u·(Σd²+nε²) + nε². Squares, Welford: Chan, Golub
+// and LeVeque (1983) bound the relative error by a multiple of n·u·κ with κ = √(Σx²/Σd²), that is n·u·‖x‖·‖d‖; the
+// multiple is taken as 2, and 40 more for approximate quotients.
 func (m *arith) deviationsRow(x []float64) deviations {
 	n := float64(len(x))
 	mu := m.meanRow(x)
@@ -125,19 +125,22 @@ func (m *arith) widest(x []float64, mu num) float64 {
 	for _, v := range x {
 		top = math.Max(top, abs(v))
 	}
-	return 2*top + mu.e
+	return float64(2*top) + mu.e
 }
 
-// expSum returns the maximum of a row and Σexp(x-max), filling terms with the exponentials.
+// expSum returns the maximum of a row and Σexp(x-max), filling terms with the exponentials, none of which exceeds 1.
 func (m *arith) expSum(x []float64, terms []num) (top, total num) {
 	top = m.maxRow(x)
 	var s sum
 	for i, v := range x {
-		terms[i] = m.exp(m.sub(m.input(v), top))
+		terms[i] = capped(m.exp(m.sub(m.input(v), top)), 1)
 		s.add(terms[i])
 	}
 	return top, s.total(m)
 }
+
+// leastExpSum is below every computed Σexp(x-max): the maximum itself contributes exp(0) = 1 to it.
+const leastExpSum = 0.5
 
 // hasFinite reports whether a row has a finite score; where it has none (all infinite) implementations disagree by
 // convention and the contract does not decide. A NaN counts: it decides the row.

@@ -63,6 +63,9 @@ func (s *spread) take(m *arith, r float64) {
 func (s *spread) result(m *arith, rel float64) num {
 	n := num{v: s.v}
 	if s.v-s.v == 0 {
+		if s.v == 0 && s.e == 0 && s.w == clsFinite {
+			return n // what an infinity or an exact zero makes zero is zero for everyone
+		}
 		if s.e-s.e != 0 {
 			s.e = noBound // an interval wider than fp64: no statement about the value
 		}

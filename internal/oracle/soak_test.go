@@ -28,19 +28,22 @@ type trial struct {
 	want   map[string]*compare.Want
 }
 
-// trials generates and evaluates cases of one op and dtype. Shapes are small, so that many fit into a second; one case in
-// ten is larger and one in a hundred much larger, because bounds grow with the length of a reduction.
+// trials generates and evaluates cases of one op and dtype. Shapes are small, so that many fit into a second; one case
+// in ten is larger and one in a hundred much larger, because bounds grow with the length of a reduction.
 type trials struct {
 	op     *oracle.Op
 	d      dtype.DType
 	values []string
+	shapes []string // taken in turn
 	byKind map[string]*gen.Stream
 }
 
-var shapeMix = []string{"default", "boundary", "tile_aware", "default", "regular", "default", "zero_size", "boundary", "large"}
+var shapeMix = []string{
+	"default", "boundary", "tile_aware", "default", "regular", "default", "zero_size", "boundary", "large",
+}
 
 func newTrials(op *oracle.Op, d dtype.DType, values ...string) *trials {
-	return &trials{op: op, d: d, values: values, byKind: map[string]*gen.Stream{}}
+	return &trials{op: op, d: d, values: values, shapes: shapeMix, byKind: map[string]*gen.Stream{}}
 }
 
 func maxElems(i int) int {
@@ -63,7 +66,7 @@ func mayBeEmpty(op *oracle.Op) bool {
 }
 
 func (ts *trials) next(i int) (*trial, error) {
-	values, shapes, limit := ts.values[i%len(ts.values)], shapeMix[i/7%len(shapeMix)], maxElems(i)
+	values, shapes, limit := ts.values[i%len(ts.values)], ts.shapes[i/7%len(ts.shapes)], maxElems(i)
 	if shapes == "zero_size" && !mayBeEmpty(ts.op) {
 		shapes = "default"
 	}
@@ -114,7 +117,9 @@ func (t *trial) run(s honest.Style, seed uint64) (map[string]*tensor.Tensor, err
 }
 
 // judge compares the outputs under the bound and returns the first report that is not a pass.
-func (t *trial) judge(got map[string]*tensor.Tensor) (bad *compare.Report, name string, elems, undetermined int, err error) {
+func (t *trial) judge(
+	got map[string]*tensor.Tensor,
+) (bad *compare.Report, name string, elems, undetermined int, err error) {
 	opt := compare.DefaultOptions()
 	opt.Regime = compare.Bound
 	opt.Workers = 1
@@ -240,8 +245,8 @@ func soakTable(record []tally, n int) string {
 	fmt.Fprintf(&b, "# Soak: honest implementations against the bounds\n\n")
 	fmt.Fprintf(&b, "Made by `make soak` (%d cases per op and dtype): %d ops and dtypes, %d cases, **%d violations**.\n\n",
 		n, len(record), cases, violations)
-	fmt.Fprintf(&b, "Every case runs in one of the %d fixed styles of honest arithmetic or in one drawn at random, in turn over all "+
-		"value distributions.\n\n", len(honest.Styles()))
+	fmt.Fprintf(&b, "Every case runs in one of the %d fixed styles of honest arithmetic or in one drawn at random, "+
+		"in turn over all value distributions.\n\n", len(honest.Styles()))
 	fmt.Fprintf(&b, "| op | dtype | cases | elements | undetermined | under adversarial and nan_injected | violations |\n")
 	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---:|---:|\n%s", rows)
 	return b.String()
@@ -260,7 +265,8 @@ func brief(r *compare.Report) string {
 	for _, list := range [][]compare.Element{r.Worst.Class, r.Worst.Ratio} {
 		if len(list) > 0 {
 			e := list[0]
-			s += fmt.Sprintf("\n  %v at %v: got %v want %v bound %v ratio %v", e.Kind, e.Index, e.Got, e.Want, e.Bound, e.Ratio)
+			s += fmt.Sprintf("\n  %v at %v: got %v want %v bound %v ratio %v",
+				e.Kind, e.Index, e.Got, e.Want, e.Bound, e.Ratio)
 		}
 	}
 	return s

@@ -11,12 +11,12 @@ func (r *result) markRow(lo, hi int) {
 	}
 }
 
-// softmaxRow fills out[at:] with exp(x-m)/Σexp(x-m). The difference is formed before it is scaled by log2 e, so its error
-// is relative to the difference and not to the scores.
+// softmaxRow fills out[at:] with exp(x-m)/Σexp(x-m). The difference is formed before it is scaled by log2 e, so its
+// error is relative to the difference and not to the scores.
 func (c *call) softmaxRow(out *result, at int, x []float64, terms []num) {
 	_, total := c.expSum(x, terms)
 	for i := range x {
-		out.set(at+i, c.div(terms[i], total))
+		out.set(at+i, c.divLeast(terms[i], total, leastExpSum))
 	}
 	if !hasFinite(x) {
 		out.markRow(at, at+len(x))

@@ -249,7 +249,8 @@ func brief(r *compare.Report) string {
 	for _, list := range [][]compare.Element{r.Worst.Class, r.Worst.Ratio} {
 		if len(list) > 0 {
 			e := list[0]
-			s += fmt.Sprintf("\n  %v at %v: got %v, want %v, bound %.3g (%.3g times)", e.Kind, e.Index, e.Got, e.Want, e.Bound, e.Ratio)
+			s += fmt.Sprintf("\n  %v at %v: got %v, want %v, bound %.3g (%.3g times)",
+				e.Kind, e.Index, e.Got, e.Want, e.Bound, e.Ratio)
 		}
 	}
 	return s
