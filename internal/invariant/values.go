@@ -1,0 +1,391 @@
+package invariant
+
+import (
+	"encoding/binary"
+	"math"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
+)
+
+// chunk is how many elements are widened at a time.
+const chunk = 2048
+
+// float64s makes a tensor of float64 values.
+func float64s(s tensor.Shape, v []float64) *tensor.Tensor {
+	return tensor.FromFloat64s(dtype.Float64, s, v)
+}
+
+// unravel returns the index tuple of row-major position i.
+func unravel(s tensor.Shape, i int) []int {
+	idx := make([]int, len(s))
+	for k := len(s) - 1; k >= 0; k-- {
+		idx[k] = i % s[k]
+		i /= s[k]
+	}
+	return idx
+}
+
+// find returns the position of the first element for which bad is true, or -1. Elements come as float64, a chunk at a
+// time.
+func find(t *tensor.Tensor, bad func(vals []float64) int) int {
+	raw, size, n := t.Bytes(), t.DType.Size(), t.Shape.Elems()
+	buf := make([]float64, min(n, chunk))
+	for lo := 0; lo < n; lo += chunk {
+		vals := buf[:min(chunk, n-lo)]
+		dtype.Decode(vals, t.DType, raw[lo*size:(lo+len(vals))*size])
+		if i := bad(vals); i >= 0 {
+			return lo + i
+		}
+	}
+	return -1
+}
+
+// count returns how many elements test picks; it is asked only when there is one to report.
+func count(t *tensor.Tensor, test func(x float64) bool) int {
+	n := 0
+	find(t, func(vals []float64) int {
+		for _, x := range vals {
+			if test(x) {
+				n++
+			}
+		}
+		return -1
+	})
+	return n
+}
+
+// checkElements checks the invariants that look at one element at a time.
+func checkElements(iv Invariant, c *Context) Result {
+	t := c.Output
+	if t == nil {
+		return notApplicable("there is no output")
+	}
+	bad, what := elementRule(iv, t.DType)
+	if iv.Name == "bounded" && t.DType.Size() == 8 && t.DType.IsInteger() {
+		return checkWideBounds(iv, t)
+	}
+	if !t.DType.IsFloat() && iv.Name != "non_negative" && iv.Name != "bounded" {
+		return holds() // integers and bool have neither NaN nor infinities
+	}
+	at := find(t, func(vals []float64) int {
+		for i, x := range vals {
+			if bad(x) {
+				return i
+			}
+		}
+		return -1
+	})
+	if at < 0 {
+		return holds()
+	}
+	idx := unravel(t.Shape, at)
+	return violated(idx, "%d of %d elements %s, the first at %v: %v", count(t, bad), t.Shape.Elems(), what, idx,
+		t.At(idx...))
+}
+
+// elementRule returns what makes an element bad, and how to say it. The limits of bounded are rounded to the dtype: a
+// wanted value within the limits is rounded to one within the rounded limits.
+func elementRule(iv Invariant, d dtype.DType) (bad func(x float64) bool, what string) {
+	switch iv.Name {
+	case "non_negative":
+		return func(x float64) bool { return !(x >= 0) }, "are not >= 0"
+	case "finite":
+		return func(x float64) bool { return !(math.Abs(x) <= math.MaxFloat64) }, "are not finite"
+	case "no_nan":
+		return isNaN, "are NaN"
+	case "no_inf":
+		return isInf, "are infinite"
+	}
+	lo, hi := iv.Lo, iv.Hi
+	if d.IsFloat() {
+		lo, hi = d.Float64(d.BitsSaturating(lo)), d.Float64(d.BitsSaturating(hi))
+		if math.IsInf(iv.Lo, -1) {
+			lo = iv.Lo
+		}
+		if math.IsInf(iv.Hi, 1) {
+			hi = iv.Hi
+		}
+	}
+	return func(x float64) bool { return !(lo <= x && x <= hi) }, "are out of bounds"
+}
+
+// checkWideBounds is bounded for 64-bit integers, which float64 would round across a limit.
+func checkWideBounds(iv Invariant, t *tensor.Tensor) Result {
+	raw := t.Bytes()
+	below := func(b uint64) bool { return compareWide(t.DType, b, iv.Lo) < 0 }
+	above := func(b uint64) bool { return compareWide(t.DType, b, iv.Hi) > 0 }
+	first, n := -1, 0
+	for i := range t.Shape.Elems() {
+		b := binary.LittleEndian.Uint64(raw[8*i:])
+		if below(b) || above(b) {
+			n++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 {
+		return holds()
+	}
+	idx := unravel(t.Shape, first)
+	return violated(idx, "%d of %d elements are out of bounds, the first at %v: %v", n, t.Shape.Elems(), idx, t.At(idx...))
+}
+
+// compareWide compares a 64-bit integer with a float64 exactly.
+func compareWide(d dtype.DType, b uint64, x float64) int {
+	top, low := 0x1p64, 0.0
+	if d == dtype.Int64 {
+		top, low = 0x1p63, -0x1p63
+	}
+	switch {
+	case x >= top:
+		return -1
+	case x < low:
+		return 1
+	}
+	// The integer part of x is now a value of the type, and its fraction, if any, lies above it.
+	floor := math.Floor(x)
+	var sign int
+	if d == dtype.Int64 {
+		sign = order(int64(b), int64(floor))
+	} else {
+		sign = order(b, uint64(floor))
+	}
+	if sign == 0 && floor != x {
+		return -1
+	}
+	return sign
+}
+
+func order[T int64 | uint64](x, y T) int {
+	switch {
+	case x < y:
+		return -1
+	case x > y:
+		return 1
+	}
+	return 0
+}
+
+// bounds returns the error bound of the reference at position i, 0 where there is none.
+func (c *Context) bound(i int) float64 {
+	if c.Want == nil || len(c.Want.Bound) == 0 || i >= len(c.Want.Bound) || !(c.Want.Bound[i] >= 0) {
+		return 0
+	}
+	return c.Want.Bound[i]
+}
+
+// checkNormalized checks sums along the last axis. See sumTolerance for how far they may be from 1.
+func checkNormalized(_ Invariant, c *Context) Result {
+	t := c.Output
+	switch {
+	case t == nil:
+		return notApplicable("there is no output")
+	case len(t.Shape) == 0:
+		return notApplicable("a scalar has no last axis")
+	}
+	n := t.Shape[len(t.Shape)-1]
+	if n == 0 {
+		return notApplicable("the last axis is empty")
+	}
+	d := t.DType
+	if c.Want != nil {
+		d = c.Want.DType // of the reference's own output, which is wider, nothing more is asked than of the kernel's
+	}
+	tol := sumTolerance(d, n)
+	if tol >= 1 {
+		return notApplicable("a sum of %d elements of %s may be off by rounding alone as much as %.3g", n, d, tol)
+	}
+	raw, size := t.Bytes(), t.DType.Size()
+	rows := t.Shape.Elems() / n
+	vals := make([]float64, n)
+	first, wrong := -1, 0
+	var firstSum float64
+	for r := range rows {
+		dtype.Decode(vals, t.DType, raw[r*n*size:(r+1)*n*size])
+		if s := total(vals); !(math.Abs(s-1) <= tol) {
+			wrong++
+			if first < 0 {
+				first, firstSum = r, s
+			}
+		}
+	}
+	if first < 0 {
+		return holds()
+	}
+	idx := unravel(t.Shape[:len(t.Shape)-1], first)
+	return violated(idx, "%d of %d rows do not sum to 1, the first at %v sums to %.9g, allowed is 1±%.3g", wrong, rows,
+		idx, firstSum, tol)
+}
+
+// total adds in pairs of a sum and its compensation (Neumaier), so that its own error is below all tolerances.
+func total(vals []float64) float64 {
+	var s, c float64
+	for _, x := range vals {
+		t := s + x
+		if math.Abs(s) >= math.Abs(x) {
+			c += (s - t) + x
+		} else {
+			c += (x - t) + s
+		}
+		s = t
+	}
+	if isInf(s) || isNaN(s) {
+		return s
+	}
+	return s + c
+}
+
+// sumTolerance bounds |sum - 1| for n outputs of dtype d that an honest kernel normalised.
+//
+// With e_i the numerators as computed and S their computed sum, each output is e_i/S with an error of the division or
+// of an approximate reciprocal and a product, at most 4 u_a relative, and is rounded to d: u relative, or half the
+// subnormal spacing h where it underflows. In any order of summation S = (sum of e_i)(1 + t) with |t| <= (n-1) u_a to
+// first order (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2), since all e_i are positive.
+// Numerators that are computed a second time may differ by their own error: for exp as ex2(x log2 e) that is 4 u_a plus
+// |x| u_a with x the distance to the maximum, and the sum of p|x| over the distribution p = exp(x)/S is at most log n,
+// below n. Together u + (2n + 8) u_a + n h; u_a is that of float32, of float64 for float64 outputs. Doubled, to cover
+// the terms of second order and a rescaled sum of blocks. Integers and bool are exact.
+func sumTolerance(d dtype.DType, n int) float64 {
+	if !d.IsFloat() {
+		return 0
+	}
+	acc := dtype.Float32
+	if d == dtype.Float64 {
+		acc = dtype.Float64
+	}
+	nf := float64(n)
+	return 2 * (d.UnitRoundoff() + float64((2*nf+8)*acc.UnitRoundoff()) + float64(nf*d.HalfULP(0)))
+}
+
+// checkSymmetric compares each matrix of the last two dimensions with its transpose. The two elements of a pair may be
+// computed in different orders, so each may err by its bound; without bounds the default tolerance of the dtype holds.
+func checkSymmetric(_ Invariant, c *Context) Result {
+	t := c.Output
+	switch {
+	case t == nil:
+		return notApplicable("there is no output")
+	case len(t.Shape) < 2 || t.Shape[len(t.Shape)-1] != t.Shape[len(t.Shape)-2]:
+		return notApplicable("the shape %s has no square matrices", t.Shape)
+	}
+	n := t.Shape[len(t.Shape)-1]
+	tol := compare.DefaultTolerance(t.DType)
+	if c.Want != nil {
+		tol = compare.DefaultTolerance(c.Want.DType)
+	}
+	raw, d, size := t.Bytes(), t.DType, t.DType.Size()
+	first, wrong := -1, 0
+	for i := range t.Shape.Elems() {
+		row, col := i/n%n, i%n
+		if row >= col {
+			continue
+		}
+		j := i - row*n - col + col*n + row
+		x, y := d.Load(raw[i*size:]), d.Load(raw[j*size:])
+		if x == y {
+			continue
+		}
+		allowed := max(tol.At(d.Float64(x)), tol.At(d.Float64(y)))
+		if c.Want != nil && c.Want.Bound != nil {
+			allowed = c.bound(i) + c.bound(j)
+		}
+		if !alike(d, x, y, allowed) {
+			wrong++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 {
+		return holds()
+	}
+	idx := unravel(t.Shape, first)
+	mirror := append([]int{}, idx...)
+	k := len(mirror)
+	mirror[k-1], mirror[k-2] = mirror[k-2], mirror[k-1]
+	return violated(idx, "%d pairs differ, the first at %v: %v, but %v at %v", wrong, idx, t.At(idx...), t.At(mirror...),
+		mirror)
+}
+
+// alike reports whether two elements that are not the same bits may stand for the same value.
+func alike(d dtype.DType, x, y uint64, allowed float64) bool {
+	if !d.IsFloat() {
+		return d == dtype.Bool && (x != 0) == (y != 0) || float64(d.ULPDistance(x, y)) <= allowed
+	}
+	fx, fy := d.Float64(x), d.Float64(y)
+	if isNaN(fx) || isNaN(fy) || isInf(fx) || isInf(fy) {
+		return fx == fy || isNaN(fx) && isNaN(fy)
+	}
+	return math.Abs(fx-fy) <= allowed
+}
+
+// checkMonotonic checks that elements do not fall along an axis (or do not rise). A parallel scan may break the order
+// of neighbours by rounding; each may err by its bound.
+func checkMonotonic(iv Invariant, c *Context) Result {
+	t := c.Output
+	if t == nil {
+		return notApplicable("there is no output")
+	}
+	axis := iv.Axis
+	if axis < 0 {
+		axis += len(t.Shape)
+	}
+	if axis < 0 || axis >= len(t.Shape) {
+		return notApplicable("the shape %s has no axis %d", t.Shape, iv.Axis)
+	}
+	stride := 1
+	for _, s := range t.Shape[axis+1:] {
+		stride *= s
+	}
+	raw, d, size := t.Bytes(), t.DType, t.DType.Size()
+	first, wrong := -1, 0
+	for i := range t.Shape.Elems() {
+		if i/stride%t.Shape[axis] == 0 {
+			continue
+		}
+		j := i - stride
+		low, high := d.Load(raw[j*size:]), d.Load(raw[i*size:])
+		if iv.Down {
+			low, high = high, low
+		}
+		if !ordered(d, low, high, c.bound(i)+c.bound(j)) {
+			wrong++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if first < 0 {
+		return holds()
+	}
+	idx := unravel(t.Shape, first)
+	before := unravel(t.Shape, first-stride)
+	word := "falls"
+	if iv.Down {
+		word = "rises"
+	}
+	return violated(idx, "the output %s along axis %d at %d places, the first at %v: %v after %v", word, axis, wrong, idx,
+		t.At(idx...), t.At(before...))
+}
+
+// ordered reports whether low <= high within slack; NaN is not ordered. Integers are compared as integers.
+func ordered(d dtype.DType, low, high uint64, slack float64) bool {
+	if d.IsFloat() {
+		x, y := d.Float64(low), d.Float64(high)
+		return x <= y || x-y <= slack && !isInf(x) && !isInf(y)
+	}
+	if d == dtype.Bool {
+		return low == 0 || high != 0
+	}
+	if d.IsSigned() {
+		shift := 64 - 8*d.Size()
+		if int64(low<<shift) <= int64(high<<shift) {
+			return true
+		}
+	} else if low <= high {
+		return true
+	}
+	return float64(d.ULPDistance(low, high)) <= slack
+}
