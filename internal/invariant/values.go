@@ -257,7 +257,7 @@ func sumTolerance(d dtype.DType, n int) float64 {
 		acc = dtype.Float64
 	}
 	nf := float64(n)
-	return 2 * (d.UnitRoundoff() + float64((2*nf+8)*acc.UnitRoundoff()) + float64(nf*d.HalfULP(0)))
+	return 2 * (d.UnitRoundoff() + float64((float64(2*nf)+8)*acc.UnitRoundoff()) + float64(nf*d.HalfULP(0)))
 }
 
 // checkSymmetric compares each matrix of the last two dimensions with its transpose. The two elements of a pair may be
