@@ -35,7 +35,7 @@ func run() error {
 	flag.StringVar(&b.script, "script", "bench/speed/numpy_side.py", "the numpy side")
 	flag.IntVar(&b.rounds, "rounds", 15, "samples of each side, taken in turns; the best counts")
 	flag.DurationVar(&b.sample, "sample", 60*time.Millisecond, "least time of a sample")
-	flag.DurationVar(&b.pause, "pause", 60*time.Millisecond, "rest before each sample, for threads of the other side")
+	flag.DurationVar(&b.pause, "pause", 150*time.Millisecond, "rest before each sample, for threads of the other side")
 	only := flag.String("run", "", "only rows whose name matches this regular expression")
 	out := flag.String("o", "", "also write the table as Markdown, with facts of the machine, to this file")
 	strict := flag.Bool("strict", false, "exit with an error if a row is short of its goal")
