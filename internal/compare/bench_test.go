@@ -27,7 +27,7 @@ func newBenchData(d dtype.DType) *benchData {
 	got, ref := b.got.Bytes(), b.ref.Bytes()
 	for i := range b.value {
 		v := r.NormFloat64()
-		b.value[i], b.bound[i] = v, 4*d.UnitRoundoff()*math.Abs(v)+1e-30
+		b.value[i], b.bound[i] = v, 2*(d.UnitRoundoff()*math.Abs(v)+d.HalfULP(v))
 		d.Store(ref[i*d.Size():], d.Bits(v))
 		d.Store(got[i*d.Size():], d.Bits(v*(1+r.Float64()*d.UnitRoundoff())))
 	}
@@ -115,4 +115,22 @@ func BenchmarkSmall(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkWrong is an output of which every element is wrong, with its diagnosis.
+func BenchmarkWrong(b *testing.B) {
+	d := newBenchData(dtype.Float32)
+	raw := d.got.Bytes()
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range benchElems {
+		dtype.Float32.Store(raw[4*i:], dtype.Float32.Bits(r.Float64()))
+	}
+	w := d.bounded()
+	for b.Loop() {
+		rep, err := Compare(d.got, w, benchOptions(1))
+		if err != nil || rep.Verdict != Fail || len(rep.Findings) > 0 {
+			b.Fatalf("%v %v", rep, err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/benchElems, "ns/elem")
 }

@@ -56,7 +56,7 @@ func (f *facts) varied() bool {
 	f.eachWrong(func(i int) bool {
 		a := math.Abs(f.want(i))
 		low, high = min(low, a), max(high, a)
-		return true
+		return high <= 1.01*low
 	})
 	return high > 1.01*low
 }
@@ -69,12 +69,19 @@ func strange(k float64) bool {
 // line is a range of positions.
 type line struct{ lo, hi int }
 
-// fitScale finds k with got = k*want for all elements of a range. It is taken from the largest wanted value, whose
-// quotient is the most accurate; its own uncertainty widens what is allowed elsewhere.
+// fitSample is among how many wrong elements the one to fit a rule to is chosen; the rule is checked on all.
+const fitSample = 4096
+
+// fitScale finds k with got = k*want for all elements of a range. It is taken from a large wanted value, whose quotient
+// is the most accurate; its own uncertainty widens what is allowed elsewhere.
 func (f *facts) fitScale(r line) (k float64, ok bool) {
 	best := -1
-	for i := r.lo; i < r.hi; i++ {
-		if f.wrong.has(i) && (best < 0 || math.Abs(f.want(i)) > math.Abs(f.want(best))) {
+	for i, seen := r.lo, 0; i < r.hi && seen < fitSample; i++ {
+		if !f.wrong.has(i) {
+			continue
+		}
+		seen++
+		if best < 0 || math.Abs(f.want(i)) > math.Abs(f.want(best)) {
 			best = i
 		}
 	}
@@ -97,10 +104,11 @@ func (f *facts) fitScale(r line) (k float64, ok bool) {
 // smallest values, whose rounding is the least.
 func (f *facts) fitOffset(r line) (c float64, ok bool) {
 	best, least := -1, math.Inf(1)
-	for i := r.lo; i < r.hi; i++ {
+	for i, seen := r.lo, 0; i < r.hi && seen < fitSample; i++ {
 		if !f.wrong.has(i) {
 			continue
 		}
+		seen++
 		if s := f.bound(i) + f.slack(math.Abs(f.got(i))+math.Abs(f.want(i))); best < 0 || s < least {
 			best, least = i, s
 		}

@@ -56,7 +56,7 @@ func (h *histogram) forgetZeros(n int) {
 // grow makes the page of a float with the bits key.
 func (h *histogram) grow(key uint64) uint {
 	if len(h.counts) == 0 {
-		h.counts = make([]uint32, 1<<subBits, 8<<subBits)
+		h.counts = make([]uint32, 1<<subBits, 4<<subBits)
 	}
 	page := len(h.counts) >> subBits
 	h.counts = append(h.counts, make([]uint32, 1<<subBits)...)
