@@ -439,3 +439,24 @@ func ExampleErrorMap_Text() {
 	// ................................########
 	// ................................########
 }
+
+// TestDiagnoseLooseTolerance: under a tolerance far above all values every rule fits, so none may be named.
+func TestDiagnoseLooseTolerance(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 10))
+	shape := tensor.MustShape(12, 12)
+	want := wantedValues(r, dtype.Float32, shape.Elems())
+	for i := range want {
+		want[i] *= 1e-3
+	}
+	got := slices.Clone(want)
+	for i := 5; i < 144; i += 17 {
+		got[i] = 1.5 + r.Float64()
+	}
+	opt := DefaultOptions()
+	opt.Regime, opt.Tol = Fixed, Tolerance{Abs: 1}
+	rep, err := Compare(tensor.FromFloat64s(dtype.Float32, shape, got),
+		&Want{DType: dtype.Float32, Shape: shape, Value: want}, opt)
+	if err != nil || rep.Verdict != Fail || len(rep.Findings) > 0 {
+		t.Errorf("Compare = %v %q, %v, want fail without findings", rep.Verdict, rep.Findings, err)
+	}
+}
