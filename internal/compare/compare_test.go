@@ -125,7 +125,7 @@ func TestCompareAgainstNaive(t *testing.T) {
 	for _, d := range dtype.All() {
 		t.Run(d.String(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(d)))
-			for c := range 400 {
+			for c := range 250 {
 				got, want, opt := randomCase(r, d)
 				checkAgainstNaive(t, fmt.Sprintf("case %d", c), got, want, opt)
 				if t.Failed() {
@@ -366,7 +366,7 @@ func TestWorkers(t *testing.T) {
 // TestKernels checks the assembly against the Go kernels at all lengths around its rounds, on values of every class.
 func TestKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 5))
-	for c := range 3000 {
+	for c := range 2000 {
 		n := r.IntN(200) + 1
 		if c%50 == 0 {
 			n = chunkElems - r.IntN(9)
