@@ -196,7 +196,6 @@ func (c *call) cast(x num) num {
 	if c.T == dtype.Float32 || c.T == dtype.Float64 || x.v-x.v != 0 {
 		return x
 	}
-	x.e += c.T.HalfULP(math.Min(abs(x.v)+x.e, c.T.MaxFinite()))
 	over := c.T.OverflowThreshold()
 	if x.v+x.e >= over {
 		x.w |= clsPosInf
@@ -204,6 +203,7 @@ func (c *call) cast(x num) num {
 	if x.v-x.e <= -over {
 		x.w |= clsNegInf
 	}
+	x.e += c.T.HalfULP(math.Min(abs(x.v)+x.e, c.T.MaxFinite()))
 	return x
 }
 

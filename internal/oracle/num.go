@@ -51,9 +51,6 @@ type num struct {
 // exact returns a value that every implementation holds without error.
 func exact(x float64) num { return num{v: x} }
 
-// certainNaN reports whether every implementation holds NaN.
-func (a num) certainNaN() bool { return a.v != a.v && a.w == 0 }
-
 // clean reports whether a is finite and nothing but finite.
 func (a num) clean() bool { return a.w == 0 && a.v-a.v == 0 }
 
@@ -74,6 +71,7 @@ func (a num) unbounded() num {
 type arith struct {
 	u       float64 // one correctly rounded operation
 	tiny    float64 // absolute error of one operation whose result underflows
+	normal  float64 // magnitudes from here on do not underflow
 	flush   float64 // magnitudes below this may be read as zero; 0: subnormals are kept
 	limit   float64 // magnitudes from here on may become infinite
 	quot    float64 // division
@@ -113,14 +111,14 @@ func newArith(t dtype.DType, contract string) arith {
 	if t == dtype.Float64 {
 		u := 2 * ownRoundoff
 		return arith{
-			u: u, tiny: 0x1p-1073, limit: math.MaxFloat64, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+			u: u, tiny: 0x1p-1073, normal: 0x1p-1021, limit: math.MaxFloat64, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 			expRel: 4*ownRoundoff + ownFunc, expArg: u, logRel: 4*ownRoundoff + ownFunc,
 			tanhRel: 4*ownRoundoff + ownFunc, tanhAbs: 8 * u, erfRel: 4*ownRoundoff + ownFunc,
 		}
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 0x1p-149, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+		u: u, tiny: 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}
 	if contract == "ieee" {
@@ -154,7 +152,10 @@ func (m *arith) rounded(v, e, rel float64) num {
 	if !(a < noBound) {
 		return num{v: v, e: noBound, w: clsPosInf | clsNegInf}
 	}
-	e += float64(rel*a) + m.tiny
+	e += float64(rel * a)
+	if math.Abs(v)-e < m.normal {
+		e += m.tiny
+	}
 	n := num{v: v, e: e}
 	if float64(a*(1+rel)) >= m.limit {
 		n.w = m.overflow(v, e)
@@ -254,9 +255,17 @@ func (m *arith) sqrt(a num) num {
 	}
 	if a.w == 0 && a.v >= 0 && a.v-a.v == 0 {
 		s := math.Sqrt(a.v)
-		return m.rounded(s, s-math.Sqrt(math.Max(0, a.v-a.e)), m.root)
+		return m.rounded(s, rootDifference(s, a.v-math.Max(0, a.v-a.e)), m.root)
 	}
 	return m.sampled1(math.Sqrt, a, m.root)
+}
+
+// rootDifference returns s - √(s²-d) without the cancellation of the difference.
+func rootDifference(s, d float64) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return d / (s + math.Sqrt(math.Max(0, float64(s*s)-d)))
 }
 
 // rsqrt returns 1/sqrt(a) for a as in sqrt. If an implementation may hold zero it may show an infinity.
@@ -265,8 +274,8 @@ func (m *arith) rsqrt(a num) num { return m.rsqrtLeast(a, 0) }
 // rsqrtLeast is rsqrt of a quantity that no implementation holds below least, whatever its interval says.
 func (m *arith) rsqrtLeast(a num, least float64) num {
 	if low := math.Max(a.v-a.e, least); a.w == 0 && low > 0 && a.v-a.v == 0 {
-		r := 1 / math.Sqrt(a.v)
-		return m.rounded(r, 1/math.Sqrt(low)-r, m.invRoot)
+		s, t := math.Sqrt(a.v), math.Sqrt(low)
+		return m.rounded(1/s, rootDifference(s, a.v-low)/t/s, m.invRoot)
 	}
 	n := m.sampled1(func(x float64) float64 { return 1 / math.Sqrt(x) }, a, m.invRoot)
 	if a.e > 0 && math.Abs(a.v) <= a.e {

@@ -176,12 +176,8 @@ func (c *call) logSumExp(r int, x []float64) {
 func (c *call) variance(r int, x []float64) {
 	n := len(x) - c.attrs.Int("correction")
 	d := c.deviationsRow(x)
-	if n <= 0 && d.square.v == 0 && d.square.clean() {
-		// 0/0 for everyone whose deviations vanish; a rounded mean makes it x/0.
+	if n <= 0 { // one element: its deviation is zero, or NaN where it is not finite, and NaN over zero either way
 		c.out("output").Value[r] = math.NaN()
-		if d.mean.e > 0 && len(x) > 1 {
-			c.out("output").mark(r)
-		}
 		return
 	}
 	c.out("output").set(r, c.div(d.square, exact(float64(n))))

@@ -96,12 +96,3 @@ func (s *sum) total(m *arith) num {
 	e := s.e + float64(m.gamma(s.n-1)*top) + float64(float64(s.n)*m.tiny)
 	return num{v: v, e: e, w: possible &^ clsFinite}
 }
-
-// sumOf returns the sum of terms in any order.
-func (m *arith) sumOf(terms []num) num {
-	var s sum
-	for _, t := range terms {
-		s.add(t)
-	}
-	return s.total(m)
-}
