@@ -19,7 +19,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak bench build generate clean
+.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak evidence bench build generate clean
 
 all: build
 
@@ -77,6 +77,11 @@ soak:
 	@mkdir -p docs/evidence
 	GPUEMU_SOAK=$(SOAK) GPUEMU_SOAK_RECORD=$(CURDIR)/docs/evidence/soak.md \
 		$(GO) test -count=1 -timeout 0 -run TestHonestImplementationsKeepTheBound ./internal/oracle
+
+# What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md.
+evidence:
+	GPUEMU_DETECTION_RECORD=$(CURDIR)/docs/evidence/detection.md \
+		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 
 bench:
 	@sh bench/speed/run.sh $(BENCHFLAGS)
