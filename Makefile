@@ -8,6 +8,7 @@ STATICCHECK := $(TOOLS)/staticcheck-$(STATICCHECK_VERSION)
 VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 FUZZTIME    ?= 30s
 SOAK        ?= 100000
+BIGSOAK     ?= 20
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
@@ -72,11 +73,13 @@ fuzz-quick:
 fuzz:
 	@sh tools/fuzz.sh $(FUZZTIME)
 
-# Honest implementations against the bounds, SOAK cases per op and dtype; the record is docs/evidence/soak.md.
+# Honest implementations against the bounds, SOAK cases per op and dtype; the record is docs/evidence/soak.md. Then the
+# second, naive reference, BIGSOAK times as many cases as make test has.
 soak:
 	@mkdir -p docs/evidence
 	GPUEMU_SOAK=$(SOAK) GPUEMU_SOAK_RECORD=$(CURDIR)/docs/evidence/soak.md \
 		$(GO) test -count=1 -timeout 0 -run TestHonestImplementationsKeepTheBound ./internal/oracle
+	GPUEMU_SOAK=$(BIGSOAK) $(GO) test -count=1 -timeout 0 -run Bigref ./internal/oracle
 
 # What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md.
 evidence:
