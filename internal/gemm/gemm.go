@@ -109,7 +109,8 @@ func (p problem) solve(threads int, vector bool) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	if most := 1 + float64(p.m)*float64(p.n)*float64(p.k)/minWork; float64(threads) > most {
+	work := float64(float64(p.m) * float64(p.n) * float64(p.k)) // as floats: it may exceed an int
+	if most := 1 + float64(work/minWork); float64(threads) > most {
 		threads = int(most)
 	}
 	j := newJob(p, threads)
