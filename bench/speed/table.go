@@ -125,8 +125,8 @@ func printFacts(w io.Writer, facts []fact) {
 // markdown returns the table for a file.
 func markdown(facts []fact, results []Result) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Speed\n\nPrinted by `make bench`. A ratio is our speed over theirs, or, where the goal is a time, "+
-		"our time over theirs.\nNoise is how much slower than the best sample the median was, on the noisier side.\n\n")
+	fmt.Fprintf(&out, "# Speed\n\nPrinted by `make bench`. A ratio is our speed over theirs, or, where the goal is a "+
+		"time, our time over theirs.\nNoise is how much slower than the best sample the median was, on the noisier side.\n\n")
 	for _, f := range facts {
 		fmt.Fprintf(&out, "- %s: %s\n", f.name, f.value)
 	}
