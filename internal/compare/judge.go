@@ -9,8 +9,8 @@ import "math"
 //
 //	want NaN:    got must be NaN
 //	want ±Inf:   got must be the same infinity (in a format without infinities: NaN)
-//	want finite: |got-want| <= bound, or got is the infinity of want's sign (in a format without infinities: NaN) and
-//	             |want|+bound reaches the overflow threshold of the output dtype
+//	want finite: |got-want| <= bound, or got is an infinity (in a format without infinities: NaN) and the interval
+//	             want±bound reaches the overflow threshold of the output dtype on its side
 //
 // ok is false when a finite want has a bound that is NaN or negative: then the question is wrong, not the output.
 func (p *plan) judge(got, want, bound float64, undetermined bool) (k Kind, ok bool) {
@@ -50,15 +50,14 @@ func (p *plan) judgeInf(got, want float64) Kind {
 }
 
 func (p *plan) judgeFinite(got, want, bound float64) Kind {
-	overflow := !p.want.Saturating && math.Abs(want)+bound >= p.threshold
 	switch {
 	case got != got:
-		if p.noInf && overflow {
+		if p.noInf && p.overflows(math.Abs(want), bound) {
 			return Overflowed
 		}
 		return UnexpectedNaN
 	case math.IsInf(got, 0):
-		if overflow && math.Signbit(got) == math.Signbit(want) {
+		if p.overflows(math.Copysign(1, got)*want, bound) {
 			return Overflowed
 		}
 		return UnexpectedInf
@@ -66,6 +65,11 @@ func (p *plan) judgeFinite(got, want, bound float64) Kind {
 		return Accepted
 	}
 	return BeyondBound
+}
+
+// overflows reports whether a value of up to want+bound is infinite in the output dtype.
+func (p *plan) overflows(want, bound float64) bool {
+	return !p.want.Saturating && want+bound >= p.threshold
 }
 
 // wrong reports whether an element of kind k makes the comparison fail, and ignored whether it would if the options

@@ -147,7 +147,8 @@ func naiveFloat(got float64, bits uint64, i int, idx []int, want *Want, opt Opti
 	e := naiveElement{want: w}
 	nonFinite := math.IsNaN(got) || math.IsInf(got, 0)
 	noInf := want.DType == dtype.Float8E4M3FN
-	over := !want.Saturating && math.Abs(w)+b >= want.DType.OverflowThreshold()
+	threshold := want.DType.OverflowThreshold()
+	over := !want.Saturating && math.Abs(w)+b >= threshold
 	switch {
 	case want.Undetermined != nil && want.Undetermined[i]:
 		e.kind = NotDetermined
@@ -167,7 +168,8 @@ func naiveFloat(got float64, bits uint64, i int, idx []int, want *Want, opt Opti
 		e.kind = Overflowed
 	case math.IsNaN(got):
 		e.kind = UnexpectedNaN
-	case math.IsInf(got, 0) && over && math.Signbit(got) == math.Signbit(w):
+	case math.IsInf(got, 1) && !want.Saturating && w+b >= threshold,
+		math.IsInf(got, -1) && !want.Saturating && w-b <= -threshold:
 		e.kind = Overflowed
 	case math.IsInf(got, 0):
 		e.kind = UnexpectedInf

@@ -41,6 +41,8 @@ func TestOverflowRule(t *testing.T) {
 		{"beyond", f16, inf, 70000, 0, false, Overflowed},
 		{"wrong sign", f16, -inf, 70000, 1, false, UnexpectedInf},
 		{"negative", f16, -inf, -70000, 1, false, Overflowed},
+		{"interval reaches the other end", f16, -inf, 0.5, 70000, false, Overflowed},
+		{"interval reaches one end only", f16, -inf, 60000, 70000, false, UnexpectedInf},
 		{"finite near", f16, 65504, 65519, 16, false, Accepted},
 		{"finite beyond its bound", f16, 65504, 70000, 16, false, BeyondBound},
 		{"nan is no overflow", f16, nan, 70000, 16, false, UnexpectedNaN},

@@ -78,7 +78,7 @@ func (c *call) attend(out *result, at int, h head) {
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
 			if x.w == 0 { // a mean of values lies among them
-				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak))
+				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+2*c.tiny)
 			}
 			out.set(at+i, x)
 		}
@@ -98,6 +98,10 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	slip := float64(2 * abs(top.v) * c.expArg)
 	most := float64(libm.Exp(slip) * (1 + float64(2*c.expRel)))
 	w.least = 0.5 / most
+	roof := c.limit // weights beyond are infinite and no cap holds
+	if c.tensorCore() > 0 {
+		roof = c.T.OverflowThreshold() / 2
+	}
 	rescale := float64(float64((h.n+leastTile-1)/leastTile)*(c.expRel+float64(2*c.u))) + c.quot
 	var total sum
 	for j, s := range w.p {
@@ -109,27 +113,33 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 		if x.v-x.v == 0 {
 			x.e += float64((abs(x.v) + x.e) * rescale)
 		}
-		if most < noBound {
+		if most < roof {
 			x = capped(x, most)
 		}
 		w.p[j] = x
 		total.add(x)
 	}
 	w.total = total.total(&c.arith)
-	if c.tensorCore() && w.total.clean() {
+	if c.tensorCore() > 0 && w.total.clean() {
 		for j := range w.p {
-			c.castWeight(&w.p[j], w.total.v+w.total.e)
+			c.castWeight(&w.p[j], w.total, w.least)
 		}
 	}
 	return w
 }
 
 // castWeight adds the rounding of a weight to the type of the case, before or after it was divided by their sum.
-func (c *call) castWeight(p *num, total float64) {
-	if p.clean() {
-		q := abs(p.v) + p.e
-		p.e += math.Max(c.T.HalfULP(q), float64(total*c.T.HalfULP(q/total)))
+func (c *call) castWeight(p *num, total num, least float64) {
+	if !p.clean() {
+		return
 	}
+	q := abs(p.v) + p.e
+	if q >= c.T.OverflowThreshold() {
+		p.w |= clsPosInf
+		return
+	}
+	normalised := q / math.Max(total.v-total.e, least)
+	p.e += math.Max(c.T.HalfULP(q), float64((total.v+total.e)*c.T.HalfULP(normalised)))
 }
 
 // attendRow fills one row whose scores or values are not all finite, by the rules for single values. A value or

@@ -42,6 +42,7 @@ func (g *conv) columns(x []float64) []float64 {
 func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64) {
 	n := g.oh * g.ow
 	shape := dotShape{m: g.co, n: n, k: g.taps(), transB: true, tensorCore: c.tensorCore()}
+	shape.bias = largest(finitePart(bias))
 	p := c.dots(c.inputs(weight), c.inputs(g.columns(x)), shape)
 	skip := (g.padH > 0 || g.padW > 0) && !allFinite(weight)
 	for i := range p.v {
@@ -49,7 +50,7 @@ func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64)
 		if skip {
 			y = c.padded(y, g, x, weight[i/n*g.taps():(i/n+1)*g.taps()], i%n)
 		}
-		out.set(at+i, c.biased(c.cast(y), c.input(bias[i/n]), shape))
+		out.set(at+i, p.biased(&c.arith, i, c.cast(y), c.input(bias[i/n]), shape))
 	}
 }
 

@@ -16,8 +16,9 @@ type matrix struct {
 
 // A product is a matrix of dot products.
 type product struct {
-	v, e []float64
-	w    []classes // nil: all clean
+	v, e     []float64
+	w        []classes // nil: all clean
+	pos, neg []float64 // limits of the partial sums on either side; nil: far from overflow
 }
 
 func (p *product) at(i int) num {
@@ -30,9 +31,12 @@ func (p *product) at(i int) num {
 
 // dotShape says how to read the operands of a product: a is m×k, b is k×n, or n×k where transposed.
 type dotShape struct {
-	m, n, k    int
-	transB     bool
-	tensorCore bool // operands are narrow enough for tensor cores
+	m, n, k int
+	transB  bool
+	// tensorCore is the smallest normal value of the operands' type where they are narrow enough for tensor cores; 0: not.
+	tensorCore float64
+	// bias is the largest magnitude that may be added to the sum, before or after its terms.
+	bias float64
 }
 
 // inputs returns plain inputs as an operand: exact but for subnormals, which may be read as zero.
@@ -56,22 +60,42 @@ func (m *arith) inputs(x []float64) matrix {
 // Products of narrow operands are exact in float32, but a tensor core cuts every term of a block of K to F bits
 // below the largest and truncates the sum: with the widest (Volta: K=4, F=23) a block costs (4+1)·2u+2u, so
 // ceil(k/4)·12u <= (3k+9)u in all.
-func (m *arith) dotRounding(k int, tensorCore bool) (onS, onT float64) {
+func (m *arith) dotRounding(k int, tensorCore float64) (onS, onT float64) {
 	onS, onT = float64(m.u*(1+m.gamma(k))), m.gamma(k-1)
-	if tensorCore && m.narrow > 0 {
+	if tensorCore > 0 && m.narrow > 0 {
 		onT = math.Max(onT, m.gamma(int(m.narrow)*k+9))
 	}
 	return onS, onT
 }
 
-// biased adds a bias to a dot product of k terms. It may also have been the first term of the sum, where every partial
+// biased adds a bias to element i, a dot product of k terms, cast before where the contract lets it be rounded. It may also have been the first term of the sum, where every partial
 // sum carries it.
-func (m *arith) biased(x, bias num, s dotShape) num {
-	if x.v-x.v == 0 && bias.v-bias.v == 0 {
-		_, onT := m.dotRounding(s.k+1, s.tensorCore)
-		x.e += float64(onT * abs(bias.v))
+func (p *product) biased(m *arith, i int, x, bias num, s dotShape) num {
+	if x.v-x.v != 0 || bias.v-bias.v != 0 {
+		return m.add(x, bias)
 	}
-	return m.add(x, bias)
+	_, onT := m.dotRounding(s.k+1, s.tensorCore)
+	x.e += float64(onT * abs(bias.v))
+	y := m.add(x, bias)
+	if p.pos != nil {
+		y.w |= m.partial(p.pos[i]+math.Max(bias.v, 0), p.neg[i]+math.Max(-bias.v, 0))
+	}
+	return y
+}
+
+// partial returns what sums may become whose partial sums reach up to pos and down to -neg.
+func (m *arith) partial(pos, neg float64) classes {
+	var w classes
+	if pos >= m.limit {
+		w |= clsPosInf
+	}
+	if neg >= m.limit {
+		w |= clsNegInf
+	}
+	if w == clsPosInf|clsNegInf {
+		w |= clsNaN
+	}
+	return w
 }
 
 // dots returns a·b with error bounds.
@@ -92,6 +116,7 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 		gemm.MulAbs(t, p.e, a.v, b.v, s.m, s.n, s.k, opt)
 	}
 	extra := operandErrors(a, b, s)
+	raised := m.raised(a.v, b.v, s)
 	onS, onT := m.dotRounding(s.k, s.tensorCore)
 	under := float64(float64(2*s.k) * m.tiny)
 	parallel(len(p.v), 4, func(lo, hi int) {
@@ -104,6 +129,9 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 			e := under
 			if extra != nil {
 				e += float64(extra[i] * (1 + onS + onT))
+			}
+			if raised != nil {
+				e += float64(onT * raised[i])
 			}
 			p.e[i] = e + float64(onS*S) + float64(onT*(float64(S/2)+float64(abs(v)/2)))
 			if S+e >= m.limit {
@@ -118,13 +146,47 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 	return p
 }
 
+// raised returns |a|·|b| with subnormal operands taken as the smallest normal value, where there are any. A tensor core
+// does not normalise them: their products carry the exponent of the smallest normal value and set by it how many
+// bits of all terms survive. Nil: none.
+func (m *arith) raised(a, b []float64, s dotShape) []float64 {
+	if m.narrow == 0 || !hasBelow(a, s.tensorCore) && !hasBelow(b, s.tensorCore) {
+		return nil
+	}
+	t := make([]float64, s.m*s.n)
+	gemm.Mul(t, atLeast(a, s.tensorCore), atLeast(b, s.tensorCore), s.m, s.n, s.k, gemm.Options{TransB: s.transB})
+	return t
+}
+
+// hasBelow reports whether x holds a value that is not zero and smaller than least in magnitude.
+func hasBelow(x []float64, least float64) bool {
+	for _, v := range x {
+		if v != 0 && abs(v) < least {
+			return true
+		}
+	}
+	return false
+}
+
+// atLeast returns |x| with nothing but zeros below least.
+func atLeast(x []float64, least float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		if v != 0 && v-v == 0 {
+			out[i] = math.Max(abs(v), least)
+		}
+	}
+	return out
+}
+
 // overflows marks the elements whose partial sums may leave the range of the accumulation type. It recomputes S from
 // the error, which is at least onS·S, so a look at the largest error decides whether any element is concerned.
 func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) {
 	ma, mb := largest(a.v), largest(b.v)
-	if top := float64(float64(s.k) * float64(ma*mb)); top < m.limit/2 {
+	if top := float64(float64(s.k)*float64(ma*mb)) + s.bias; top < m.limit/2 {
 		return
 	}
+	p.pos, p.neg = make([]float64, len(p.v)), make([]float64, len(p.v))
 	S, t := make([]float64, len(p.v)), make([]float64, len(p.v))
 	gemm.MulAbs(t, S, a.v, b.v, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
 	for i, v := range t {
@@ -137,17 +199,8 @@ func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) 
 			x += extra[i]
 		}
 		halfS, halfV := float64(S[i]/2), float64(v/2)
-		pos, neg := halfS+halfV+x, halfS-halfV+x
-		var w classes
-		if pos >= m.limit {
-			w |= clsPosInf
-		}
-		if neg >= m.limit {
-			w |= clsNegInf
-		}
-		if w == clsPosInf|clsNegInf {
-			w |= clsNaN
-		}
+		p.pos[i], p.neg[i] = halfS+halfV+x, halfS-halfV+x
+		w := m.partial(p.pos[i], p.neg[i])
 		if math.IsInf(p.v[i], 0) && w != 0 {
 			w = clsNaN // beside an infinite operand an overflow can only make NaN
 		}
@@ -303,12 +356,4 @@ func doubtfulZeros(a matrix) []float64 {
 		}
 	}
 	return out
-}
-
-// absProducts returns |a|·|b| over the finite operands.
-func absProducts(a, b []float64, s dotShape) []float64 {
-	t := make([]float64, s.m*s.n)
-	pa, pb := magnitudes(finitePart(a), nil), magnitudes(finitePart(b), nil)
-	gemm.Mul(t, pa, pb, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
-	return t
 }

@@ -6,31 +6,36 @@ import (
 	"math"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/gemm"
 	"gpuemu/internal/opspec"
 )
 
-// tensorCore reports whether operands of the case's type may go through tensor cores.
-func (c *call) tensorCore() bool {
-	return c.narrow > 0 && c.T != dtype.Float32 && c.T != dtype.Float64
+// tensorCore returns the smallest normal value of the case's type if operands of it may go through tensor cores, else 0.
+func (c *call) tensorCore() float64 {
+	if c.narrow > 0 && c.T != dtype.Float32 && c.T != dtype.Float64 {
+		return c.T.SmallestNormal()
+	}
+	return 0
 }
 
-// matmul fills the output with a·b, epilogue applied; it serves one product or a batch of them.
-func (c *call) matmul(batch int, epilogue func(col int, x num) num) {
+// matmul fills the output with a·b for each of a batch.
+func (c *call) matmul(batch int) error {
 	a, b, out := c.data("a"), c.data("b"), c.out("output")
-	s := dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K"), tensorCore: c.tensorCore()}
+	s := c.matmulShape()
 	for i := range batch {
 		p := c.dots(c.inputs(a[i*s.m*s.k:(i+1)*s.m*s.k]), c.inputs(b[i*s.k*s.n:(i+1)*s.k*s.n]), s)
 		at := i * s.m * s.n
-		parallel(s.m*s.n, 16, func(lo, hi int) {
+		parallel(s.m*s.n, 4, func(lo, hi int) {
 			for j := lo; j < hi; j++ {
-				x := p.at(j)
-				if epilogue != nil {
-					x = epilogue(j%s.n, x)
-				}
-				out.set(at+j, x)
+				out.set(at+j, p.at(j))
 			}
 		})
 	}
+	return nil
+}
+
+func (c *call) matmulShape() dotShape {
+	return dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K"), tensorCore: c.tensorCore()}
 }
 
 // activate applies the activation a fused epilogue may have.
@@ -52,9 +57,15 @@ func (c *call) activate(name string, x num) num {
 }
 
 func (c *call) matmulBiasAct() error {
-	bias, act := c.data("bias"), c.attrs.Str("act")
-	s := dotShape{k: c.dim("K"), tensorCore: c.tensorCore()}
-	c.matmul(1, func(col int, x num) num { return c.activate(act, c.biased(x, c.input(bias[col]), s)) })
+	bias, act, out := c.data("bias"), c.attrs.Str("act"), c.out("output")
+	s := c.matmulShape()
+	s.bias = largest(finitePart(bias))
+	p := c.dots(c.inputs(c.data("a")), c.inputs(c.data("b")), s)
+	parallel(s.m*s.n, 32, func(lo, hi int) {
+		for j := lo; j < hi; j++ {
+			out.set(j, c.activate(act, p.biased(&c.arith, j, p.at(j), c.input(bias[j%s.n]), s)))
+		}
+	})
 	return nil
 }
 
@@ -89,20 +100,18 @@ func (c *call) int8Matmul() error {
 func (c *call) fp8Matmul() error {
 	a, b, out := c.data("a"), c.data("b"), c.out("output")
 	scaleA, scaleB := c.input(c.data("scale_a")[0]), c.input(c.data("scale_b")[0])
-	s := dotShape{m: c.dim("M"), n: c.dim("N"), k: c.dim("K"), tensorCore: true}
+	s := c.matmulShape()
 	p := c.dots(matrix{v: a}, matrix{v: b}, s)
 	rowMax, colMax := make([]float64, s.m), make([]float64, s.n)
+	a, b = atLeast(a, s.tensorCore), atLeast(b, s.tensorCore)
 	for i, v := range a {
-		if v-v == 0 {
-			rowMax[i/s.k] = math.Max(rowMax[i/s.k], abs(v))
-		}
+		rowMax[i/s.k] = math.Max(rowMax[i/s.k], v)
 	}
 	for i, v := range b {
-		if v-v == 0 {
-			colMax[i%s.n] = math.Max(colMax[i%s.n], abs(v))
-		}
+		colMax[i%s.n] = math.Max(colMax[i%s.n], v)
 	}
-	abs2 := absProducts(a, b, s)
+	abs2 := make([]float64, s.m*s.n)
+	gemm.Mul(abs2, a, b, s.m, s.n, s.k, gemm.Options{})
 	held := 128.0 // terms between two promotions
 	if c.attrs.Bool("fast_accum") {
 		held = float64(s.k)
@@ -152,7 +161,7 @@ func matmulOps() []*Op {
 				Dims: dims(), DTypes: plainFloats(), Outputs: output("", "M", "N"),
 				Inputs: []opspec.Input{in("a", "M", "K"), in("b", "K", "N")},
 			},
-			ref: func(c *call) error { c.matmul(1, nil); return nil },
+			ref: func(c *call) error { return c.matmul(1) },
 		},
 		{
 			Name: "batched_matmul", Aliases: []string{"bmm"}, Family: "matmul",
@@ -161,7 +170,7 @@ func matmulOps() []*Op {
 				Dims: dims(batch), DTypes: plainFloats(), Outputs: output("", "B", "M", "N"),
 				Inputs: []opspec.Input{in("a", "B", "M", "K"), in("b", "B", "K", "N")},
 			},
-			ref: func(c *call) error { c.matmul(c.dim("B"), nil); return nil },
+			ref: func(c *call) error { return c.matmul(c.dim("B")) },
 		},
 		{
 			Name: "matmul_bias_act", Aliases: []string{"linear"}, Family: "matmul",

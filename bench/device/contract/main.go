@@ -60,6 +60,20 @@ type note struct {
 	Case  string         `json:"case"`
 }
 
+// deviceSchema returns the op's schema with the sizes a library kernel takes: cuBLAS multiplies fp8 in multiples of 16 only.
+func deviceSchema(op *oracle.Op) *opspec.Schema {
+	if op.Name != "fp8_matmul" {
+		return op.Schema
+	}
+	s := *op.Schema
+	s.Relations = append([]string{"M % 16 == 0", "N % 16 == 0", "K % 16 == 0"}, s.Relations...)
+	s.Dims = append([]opspec.Dim(nil), s.Dims...)
+	for i := range s.Dims {
+		s.Dims[i].Candidates, s.Dims[i].Min, s.Dims[i].Tile = []int{16, 32, 48, 128, 256}, 16, 16
+	}
+	return &s
+}
+
 func pack(path string, count, elems int) error {
 	var named []tensor.Named
 	meta := map[string]string{}
@@ -67,12 +81,8 @@ func pack(path string, count, elems int) error {
 	for _, op := range oracle.Ops() {
 		for _, d := range op.Schema.AllowedDTypes() {
 			for i := range count {
-				shapes := []string{"default", "tile_aware", "boundary"}[i%3]
-				if op.Name == "fp8_matmul" {
-					shapes = "regular" // cuBLAS takes multiples of 16 only
-				}
-				s, err := gen.Cases(op.Schema, gen.Strategy{
-					Shapes: shapes, Values: values[i%len(values)],
+				s, err := gen.Cases(deviceSchema(op), gen.Strategy{
+					Shapes: []string{"default", "tile_aware", "boundary"}[i%3], Values: values[i%len(values)],
 					DTypes: []dtype.DType{d}, MaxElems: elems, Layouts: []tensor.Layout{tensor.Contiguous},
 				}, 7)
 				if err != nil {
