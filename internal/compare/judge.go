@@ -57,7 +57,7 @@ func (p *plan) judgeFinite(got, want, bound float64) Kind {
 		}
 		return UnexpectedNaN
 	case math.IsInf(got, 0):
-		if p.overflows(math.Copysign(1, got)*want, bound) {
+		if p.overflows(float64(math.Copysign(1, got)*want), bound) {
 			return Overflowed
 		}
 		return UnexpectedInf

@@ -78,7 +78,7 @@ func (c *call) attend(out *result, at int, h head) {
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
 			if x.w == 0 { // a mean of values lies among them
-				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+2*c.tiny)
+				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+float64(2*c.tiny))
 			}
 			out.set(at+i, x)
 		}

@@ -68,8 +68,8 @@ func (m *arith) dotRounding(k int, tensorCore float64) (onS, onT float64) {
 	return onS, onT
 }
 
-// biased adds a bias to element i, a dot product of k terms, cast before where the contract lets it be rounded. It may also have been the first term of the sum, where every partial
-// sum carries it.
+// biased adds a bias to element i, a dot product of k terms, cast before where the contract lets it be rounded. It may
+// also have been the first term of the sum, where every partial sum carries it.
 func (p *product) biased(m *arith, i int, x, bias num, s dotShape) num {
 	if x.v-x.v != 0 || bias.v-bias.v != 0 {
 		return m.add(x, bias)

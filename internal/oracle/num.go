@@ -111,14 +111,16 @@ func newArith(t dtype.DType, contract string) arith {
 	if t == dtype.Float64 {
 		u := 2 * ownRoundoff
 		return arith{
-			u: u, tiny: 0x1p-1073, normal: 0x1p-1021, limit: math.MaxFloat64, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
-			expRel: 4*ownRoundoff + ownFunc, expArg: u, logRel: 4*ownRoundoff + ownFunc,
-			tanhRel: 4*ownRoundoff + ownFunc, tanhAbs: 8 * u, erfRel: 4*ownRoundoff + ownFunc,
+			u: u, tiny: 0x1p-1073, normal: 0x1p-1021, limit: math.MaxFloat64,
+			quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+			expRel: 5*ownRoundoff + ownFunc, expArg: u, logRel: 5*ownRoundoff + ownFunc,
+			tanhRel: 5*ownRoundoff + ownFunc, tanhAbs: 8 * u, erfRel: 5*ownRoundoff + ownFunc,
 		}
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32, quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
+		u: u, tiny: 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32,
+		quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}
 	if contract == "ieee" {

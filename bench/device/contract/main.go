@@ -11,9 +11,10 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strings"
 
 	"gpuemu/internal/compare"
@@ -60,7 +61,8 @@ type note struct {
 	Case  string         `json:"case"`
 }
 
-// deviceSchema returns the op's schema with the sizes a library kernel takes: cuBLAS multiplies fp8 in multiples of 16 only.
+// deviceSchema returns the op's schema with the sizes a library kernel takes: cuBLAS multiplies fp8 in multiples of 16
+// only.
 func deviceSchema(op *oracle.Op) *opspec.Schema {
 	if op.Name != "fp8_matmul" {
 		return op.Schema
@@ -128,7 +130,7 @@ type row struct {
 type checker struct {
 	cases *tensor.File
 	rows  map[string]*row
-	fails []string
+	fails map[string][]string // by backend, op and dtype
 }
 
 func check(cases, out string, files []string) error {
@@ -137,7 +139,7 @@ func check(cases, out string, files []string) error {
 		return err
 	}
 	defer f.Close()
-	ck := &checker{cases: f, rows: map[string]*row{}}
+	ck := &checker{cases: f, rows: map[string]*row{}, fails: map[string][]string{}}
 	for _, path := range files {
 		if err := ck.file(path); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
@@ -222,35 +224,67 @@ func (ck *checker) one(backend, key string, outs map[string]*tensor.Tensor) erro
 		r.worst = max(r.worst, rep.Stats.MaxRatio)
 		if rep.Verdict == compare.Fail || rep.Verdict == compare.Error {
 			r.failed++
-			ck.fails = append(ck.fails, fmt.Sprintf("%s: %s output %q: %s", backend, c, name, brief(rep)))
+			ck.fails[id] = append(ck.fails[id], fmt.Sprintf("%s: %s output %q: %s", backend, c, name, brief(rep)))
 		}
 	}
 	return nil
 }
 
+// table renders what was seen: a line per backend, a line per op and dtype with an alarm, and the first alarm of each.
 func (ck *checker) table() string {
-	var ids []string
-	for id := range ck.rows {
-		ids = append(ids, id)
+	byBackend, alarmed := map[string]*row{}, []string{}
+	for id, r := range ck.rows {
+		backend, _, _ := strings.Cut(id, "|")
+		t := byBackend[backend]
+		if t == nil {
+			t = &row{}
+			byBackend[backend] = t
+		}
+		t.add(r)
+		if r.failed > 0 {
+			alarmed = append(alarmed, id)
+		}
 	}
-	sort.Strings(ids)
-	sort.Strings(ck.fails)
 	var b strings.Builder
-	b.WriteString("| backend | op | dtype | cases | elements | undetermined | largest error/bound | alarms |\n")
-	b.WriteString("|---|---|---|---:|---:|---:|---:|---:|\n")
-	total := row{}
-	for _, id := range ids {
-		r := ck.rows[id]
-		fmt.Fprintf(&b, "| %s | %d | %d | %.1f %% | %.2f | %d |\n", strings.ReplaceAll(id, "|", " | "), r.cases, r.elems,
-			100*float64(r.undetermined)/float64(max(1, r.elems)), r.worst, r.failed)
-		total.cases += r.cases
-		total.failed += r.failed
+	b.WriteString(header)
+	const columns = " cases | elements | undetermined | largest error/bound | alarms |\n"
+	b.WriteString("| backend |" + columns + "|---|---:|---:|---:|---:|---:|\n")
+	for _, backend := range slices.Sorted(maps.Keys(byBackend)) {
+		fmt.Fprintf(&b, "| %s | %s\n", backend, byBackend[backend])
 	}
-	fmt.Fprintf(&b, "\n%d cases, %d alarms\n", total.cases, total.failed)
-	for _, f := range ck.fails {
-		b.WriteString("\n```\n" + f + "\n```\n")
+	b.WriteString("\n## Alarms\n\n| backend | op | dtype |" + columns + "|---|---|---|---:|---:|---:|---:|---:|\n")
+	slices.Sort(alarmed)
+	for _, id := range alarmed {
+		fmt.Fprintf(&b, "| %s | %s\n", strings.ReplaceAll(id, "|", " | "), ck.rows[id])
+	}
+	b.WriteString("\nThe first of each:\n")
+	for _, id := range alarmed {
+		b.WriteString("\n```\n" + slices.Min(ck.fails[id]) + "\n```\n")
 	}
 	return b.String()
+}
+
+// header opens the record; what the alarms mean is said in docs/evidence/README.md.
+const header = `# PyTorch's kernels against the contracts
+
+Made by bench/device/contract (see its doc comment for the three commands) on an H200 with PyTorch 2.11 and Triton 3.6.
+torch-eager: PyTorch's CUDA kernels; torch-compiled: Inductor's Triton kernels; torch-sdpa-*: the backends of
+scaled_dot_product_attention; torch-cpu: CPU kernels of a few ops. Values: mixed, adversarial, normal, nan_injected,
+offset, rising_max, cancelling, near_eps in turn.
+
+`
+
+func (r *row) add(o *row) {
+	r.cases += o.cases
+	r.elems += o.elems
+	r.undetermined += o.undetermined
+	r.failed += o.failed
+	r.worst = max(r.worst, o.worst)
+}
+
+func (r *row) String() string {
+	return fmt.Sprintf("%d | %d | %.1f %% | %.3g | %d |", r.cases, r.elems,
+		100*float64(r.undetermined)/float64(max(1, r.elems)), r.worst, r.failed)
 }
 
 // brief shows how many elements of a failing report are wrong, and the worst.
