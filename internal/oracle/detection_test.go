@@ -152,8 +152,8 @@ func TestRecordDetection(t *testing.T) {
 		t.Skip("GPUEMU_DETECTION_RECORD is not set: `make evidence` writes the record")
 	}
 	var b strings.Builder
-	b.WriteString("# What each tolerance regime detects\n\nMade by `make evidence`. Cells: faulty cases caught, in percent, " +
-		"by the per-element **bound** / by atol = rtol = 1e-2 / by p95 × 1.5 fitted on correct implementations of " +
+	b.WriteString("# What each tolerance regime detects\n\nMade by `make evidence`. Cells: faulty cases caught, in " +
+		"percent, by the per-element **bound** / by atol = rtol = 1e-2 / by p95 × 1.5 fitted on correct implementations of " +
 		"the same cases. Leaving one of n terms out is a fault of relative size 1/n; inputs are standard " +
 		"normal.\n\n| op | dtype | fault |")
 	for _, n := range detectionLengths {
