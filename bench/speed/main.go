@@ -17,7 +17,11 @@ import (
 // rows returns the whole table, in the order in which it is printed.
 func rows() []Row {
 	return slices.Concat(
+		compareRows(),
 		gemmRows(),
+		oracleRows(),
+		genRows(),
+		loopRows(),
 	)
 }
 

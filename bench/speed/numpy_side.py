@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[Any]]
 Prepared = tuple[Callable[[], object], float | None]
 SNIPPETS: dict[str, Callable[..., Prepared]] = {}
 
@@ -55,6 +56,102 @@ def matmul_abs(m: int, n: int, k: int) -> Prepared:
         np.matmul(np.abs(a), np.abs(b), out=bound)
 
     return call, float((np.abs(a) @ np.abs(b)).sum())
+
+def buffers32(n: int) -> tuple[Array, Array]:
+    """The same buffers as func buffers32 of the Go side."""
+    u = np.arange(n, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    u = (u ^ (u >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    u ^= u >> np.uint64(32)
+    want = ((u >> np.uint64(40)).astype(np.int64) - (1 << 23)) * 2.0**-22
+    got = want + want * (u.astype(np.uint16).astype(np.int16) * 2.0**-34)
+    return got.astype(np.float32), want.astype(np.float32)
+
+
+@snippet
+def allclose(n: int, tol: float) -> Prepared:
+    got, want = buffers32(n)
+    if not np.allclose(got, want, rtol=tol, atol=tol):
+        raise ValueError("buffers differ")
+    largest = float(np.abs(got.astype("f8") - want).max())
+    return lambda: np.allclose(got, want, rtol=tol, atol=tol), largest
+
+
+def ordered(x: Array) -> Array:
+    """The bits of float32s as integers in the order of the values, both zeros at 0."""
+    i = x.view(np.int32).astype(np.int64)
+    return np.where(i < 0, -(i & 0x7FFFFFFF), i)
+
+
+def full_statistics(got: Array, want: Array, tol: float, chunk: int = 1 << 20) -> dict[str, Any]:
+    """Mismatches, maxima and means of absolute, relative and ULP errors, and three percentiles, a chunk at a time."""
+    n = got.size
+    errors = np.empty(n)
+    bad = rel_count = max_ulp = sum_ulp = 0
+    max_abs = max_rel = sum_abs = sum_rel = 0.0
+    for lo in range(0, n, chunk):
+        g, w = got[lo : lo + chunk].astype("f8"), want[lo : lo + chunk].astype("f8")
+        d, a = np.abs(g - w), np.abs(w)
+        errors[lo : lo + chunk] = d
+        bad += int(np.count_nonzero(~(d <= tol + tol * a)))
+        nonzero = a != 0
+        r = d[nonzero] / a[nonzero]
+        ulp = np.abs(ordered(got[lo : lo + chunk]) - ordered(want[lo : lo + chunk]))
+        rel_count += r.size
+        max_abs, max_rel = max(max_abs, float(d.max())), max(max_rel, float(r.max(initial=0.0)))
+        max_ulp = max(max_ulp, int(ulp.max()))
+        sum_abs, sum_rel, sum_ulp = sum_abs + float(d.sum()), sum_rel + float(r.sum()), sum_ulp + int(ulp.sum())
+    means = [sum_abs / n, sum_rel / max(rel_count, 1), sum_ulp / n]
+    percentiles = [float(p) for p in np.percentile(errors, [50, 90, 99])]
+    return {"bad": bad, "maxima": [max_abs, max_rel, max_ulp], "means": means, "percentiles": percentiles}
+
+
+@snippet
+def statistics(n: int, tol: float) -> Prepared:
+    got, want = buffers32(n)
+    s = full_statistics(got, want, tol)
+    check = s["bad"] + sum(s["maxima"]) + sum(s["means"]) + sum(s["percentiles"])
+    return lambda: full_statistics(got, want, tol), check
+
+
+@snippet
+def generate(values: str, n: int) -> Prepared:
+    rng = np.random.default_rng(42)
+    if values == "uniform":
+        return lambda: rng.uniform(-10, 10, n).astype(np.float32), None
+    return lambda: rng.standard_normal(n).astype(np.float32), None
+
+
+def softmax_ref(x: Array) -> Array:
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def layernorm_ref(x: Array, weight: Array, bias: Array) -> Array:
+    d = x - x.mean(axis=-1, keepdims=True)
+    return d / np.sqrt((d * d).mean(axis=-1, keepdims=True) + 1e-5) * weight + bias
+
+
+def gelu_tanh_ref(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))))
+
+
+@snippet
+def whole_case(op: str, shape: list[int]) -> Prepared:
+    """The loop one writes by hand: inputs, reference in float64, allclose. Every call is the same case again."""
+    ref = {"softmax": softmax_ref, "layernorm": layernorm_ref, "gelu_tanh": gelu_tanh_ref}[op]
+    shapes = [shape, shape[-1:], shape[-1:]] if op == "layernorm" else [shape]
+    rng = np.random.default_rng(42)
+    start = rng.bit_generator.state
+    rows = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+    candidate = ref(*(x.astype(np.float64) for x in rows)).astype(np.float32)
+
+    def call() -> bool:
+        rng.bit_generator.state = start
+        inputs = [rng.standard_normal(s).astype(np.float32) for s in shapes]
+        want = ref(*(x.astype(np.float64) for x in inputs))
+        return np.allclose(candidate, want, rtol=1e-5, atol=1e-5)
+
+    return call, float(call())
 
 
 def facts() -> dict[str, str]:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -14,6 +15,7 @@ type Row struct {
 	Goal Goal
 	Work float64 // of one repetition, in billions of Unit; 0: only times are printed
 	Unit string
+	Note string // what the page says about the row, beside the table
 	// Setup makes the inputs and returns both sides; an errNotHere says why this machine cannot run the row.
 	Setup func(b *Bench) (ours, theirs Side, err error)
 }
@@ -21,7 +23,7 @@ type Row struct {
 // A Side does the work of a row reps times and says how long that took.
 type Side func(reps int) (time.Duration, error)
 
-// A Goal is the limit of one ratio; exactly one field is set.
+// A Goal is the limit of one ratio; at most one field is set. The zero Goal: the ratio is printed for information.
 type Goal struct {
 	Speed float64 // our speed is at least this part of theirs
 	Cost  float64 // our time is at most this many times theirs
@@ -39,7 +41,10 @@ func (g Goal) ratio(ours, theirs time.Duration) (float64, bool) {
 
 // String returns the goal as the table shows it: the speed relative to theirs, or the time.
 func (g Goal) String() string {
-	if g.Cost != 0 {
+	switch {
+	case g == Goal{}:
+		return "none"
+	case g.Cost != 0:
 		return fmt.Sprintf("time ≤ %.4g×", g.Cost)
 	}
 	return fmt.Sprintf("speed ≥ %.4g×", g.Speed)
@@ -66,6 +71,14 @@ func timeOf(f func()) Side {
 			f()
 		}
 		return time.Since(start), nil
+	}
+}
+
+// onCores makes a Side that runs with that many cores for Go; what the row's name says, whatever the machine has.
+func onCores(n int, side Side) Side {
+	return func(reps int) (time.Duration, error) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(n))
+		return side(reps)
 	}
 }
 

@@ -124,12 +124,12 @@ func TestMarkdownAndShort(t *testing.T) {
 	}
 }
 
-// TestRowsNamed checks that every row can be picked by its name and has one goal.
+// TestRowsNamed checks that every row can be picked by its name and has one goal at most.
 func TestRowsNamed(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range rows() {
-		if r.Name == "" || seen[r.Name] || (r.Goal.Speed == 0) == (r.Goal.Cost == 0) || r.Setup == nil {
-			t.Errorf("row %q: want a name of its own, one goal and a Setup, got %+v", r.Name, r.Goal)
+		if r.Name == "" || seen[r.Name] || r.Goal.Speed != 0 && r.Goal.Cost != 0 || r.Setup == nil {
+			t.Errorf("row %q: want a name of its own, at most one goal and a Setup, got %+v", r.Name, r.Goal)
 		}
 		seen[r.Name] = true
 	}

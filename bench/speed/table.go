@@ -19,7 +19,10 @@ func (r Result) cells() [7]string {
 	}
 	ratio, ok := r.Row.Goal.ratio(r.Ours, r.Theirs)
 	verdict := "short"
-	if ok {
+	switch {
+	case r.Row.Goal == Goal{}:
+		verdict = ""
+	case ok:
 		verdict = "ok"
 	}
 	return [7]string{

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+)
+
+// loopRows are whole cases against the loop one would write by hand in numpy: draw inputs, compute the reference in
+// float64, compare the candidate's output. The candidate's own time is in neither side. The softmax rows are a goal of
+// the design.
+func loopRows() []Row {
+	cores := runtime.GOMAXPROCS(0)
+	var rows []Row
+	for _, r := range []struct {
+		op    string
+		shape [3]int
+		goal  float64
+	}{
+		{"softmax", [3]int{4, 16, 257}, 1},
+		{"softmax", [3]int{8, 128, 1025}, 1},
+		{"layernorm", [3]int{4, 16, 257}, 0},
+		{"layernorm", [3]int{8, 128, 1025}, 0},
+		{"gelu_tanh", [3]int{4, 16, 257}, 0},
+		{"gelu_tanh", [3]int{8, 128, 1025}, 0},
+	} {
+		rows = append(rows, loop(r.op, r.shape, cores, r.goal))
+		if cores > 1 && r.goal > 0 {
+			rows = append(rows, loop(r.op, r.shape, 1, 0))
+		}
+	}
+	return rows
+}
+
+func loop(name string, shape [3]int, cores int, goal float64) Row {
+	setup := func(b *Bench) (Side, Side, error) {
+		op, c, err := caseOf(name, "normal", map[string]int{"B": shape[0], "S": shape[1], "H": shape[2]})
+		if err != nil {
+			return nil, nil, err
+		}
+		l, err := newWhole(op, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		theirs, check, err := b.Numpy(1, "whole_case", map[string]any{"op": name, "shape": shape})
+		if err != nil {
+			return nil, nil, err
+		}
+		return onCores(cores, l.time()), theirs, agree("candidates accepted", 1, check, 0)
+	}
+	return Row{
+		Name:  fmt.Sprintf("whole case %s %v float32, %s", name, tensor.Shape(shape[:]), coresName(cores)),
+		Goal:  Goal{Speed: goal},
+		Work:  float64(shape[0]*shape[1]*shape[2]) / 1e9,
+		Unit:  "elem",
+		Setup: setup,
+		Note: "Ours: gen.Inputs, oracle.Evaluate (value and bound), compare.Compare (full statistics) of a prepared " +
+			"output. numpy, which uses one core for this: standard_normal, reference in float64, allclose.",
+	}
+}
+
+// whole is one case with the output of an honest candidate: the exact values, rounded.
+type whole struct {
+	op    *oracle.Op
+	c     opspec.Case
+	attrs opspec.Attrs
+	got   *tensor.Tensor
+}
+
+func newWhole(op *oracle.Op, c opspec.Case) (*whole, error) {
+	l := &whole{op: op, c: c, attrs: c.AttrMap()}
+	in, err := gen.Inputs(op.Schema, c)
+	if err != nil {
+		return nil, err
+	}
+	wants, err := oracle.Evaluate(op, in, l.attrs, dtype.Float32)
+	if err != nil {
+		return nil, err
+	}
+	want := wants["output"]
+	l.got = tensor.FromFloat64s(want.DType, want.Shape, want.Value)
+	return l, l.once()
+}
+
+func (l *whole) once() error {
+	in, err := gen.Inputs(l.op.Schema, l.c)
+	if err != nil {
+		return err
+	}
+	wants, err := oracle.Evaluate(l.op, in, l.attrs, dtype.Float32)
+	if err != nil {
+		return err
+	}
+	rep, err := compare.Compare(l.got, wants["output"], compare.DefaultOptions())
+	if err != nil {
+		return err
+	}
+	if rep.Verdict != compare.Pass {
+		return fmt.Errorf("verdict %v, want pass", rep.Verdict)
+	}
+	return nil
+}
+
+func (l *whole) time() Side {
+	return func(reps int) (time.Duration, error) {
+		start := time.Now()
+		for range reps {
+			if err := l.once(); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start), nil
+	}
+}
