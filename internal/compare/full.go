@@ -120,7 +120,7 @@ func (f *fullPass) floatChunk(lo, n int, s *sums) error {
 	s.rel.add(fold(st.sumRel))
 	s.ulp.add(float64(fold(st.sumULP)))
 	s.ulp.add(float64(0x1p64 * float64(st.carryULP)))
-	f.rankAll(&c, got, &st, odd)
+	f.rankAll(&c, got, &st)
 	if accepted < n {
 		return f.judgeOdd(&c, got, odd, s)
 	}
@@ -140,21 +140,36 @@ func ones(words []uint64) int {
 	return n
 }
 
-// rankAll enters the maxima of a sweep, and looks at its elements one by one when one of them may enter a list.
-func (f *fullPass) rankAll(c *chunk, got []byte, st *sweepState, odd []uint64) {
+// rankAll enters the maxima of a sweep, and looks for the elements that enter a list where a maximum says that there
+// are some.
+func (f *fullPass) rankAll(c *chunk, got []byte, st *sweepState) {
 	maxAbs, maxRel := slices.Max(st.maxAbs[:]), slices.Max(st.maxRel[:])
 	maxRatio, maxULP := slices.Max(st.maxRatio[:]), max(st.maxULP, uint64(slices.Max(st.maxULP32[:])))
-	enters := maxAbs > f.tops[byAbs].limit || maxRel > f.tops[byRel].limit ||
-		maxRatio > f.tops[byRatio].limit || float64(maxULP) > f.tops[byULP].limit
 	f.stats.merge(&Stats{MaxAbs: maxAbs, MaxRel: maxRel, MaxRatio: maxRatio, MaxULP: maxULP})
-	if !enters {
-		return
+	diff := f.diff[:len(c.want)] // 0 for odd elements, which cannot enter so
+	if t := &f.tops[byAbs]; maxAbs > t.limit {
+		for i, d := range diff {
+			if d > t.limit {
+				t.offer(entry{d, c.lo + i, false})
+			}
+		}
 	}
-	f.p.ulps(f.ulp[:len(c.want)], got, c.want, f.scratch)
-	for i, d := range f.diff[:len(c.want)] {
-		if d > 0 && odd[i/64]>>(i%64)&1 == 0 {
-			_, r, _ := errorsOf(d, c.want[i], c.bound[i])
-			f.rank(d, r, f.ulp[i], c.bound[i], c.lo+i, false)
+	if t := &f.tops[byRel]; maxRel > t.limit {
+		t.offerQuotients(diff, c.want, c.lo, func(d, want float64) float64 {
+			_, r, _ := errorsOf(d, want, 1)
+			return r
+		})
+	}
+	if t := &f.tops[byRatio]; maxRatio > t.limit {
+		t.offerQuotients(diff, c.bound, c.lo, ratio)
+	}
+	if t := &f.tops[byULP]; float64(maxULP) > t.limit {
+		ulp := f.ulp[:len(diff)]
+		f.p.ulps(ulp, got, c.want, f.scratch)
+		for i, d := range diff {
+			if u := float64(ulp[i]); u > t.limit && d > 0 {
+				t.offer(entry{u, c.lo + i, false})
+			}
 		}
 	}
 }

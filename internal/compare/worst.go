@@ -60,6 +60,21 @@ func (t *top) offer(e entry) {
 	}
 }
 
+// offerQuotients offers the accepted elements of a chunk at lo by quotient(diff, |div|), which is at most their
+// quotient correctly rounded. Few divisions are needed: diff < limit·|div| as rounded implies the same for the exact
+// product, diff being a float64 itself, and then the rounded quotient cannot exceed the limit, for the same reason.
+func (t *top) offerQuotients(diff, div []float64, lo int, quotient func(d, div float64) float64) {
+	for i, x := range div[:len(diff)] {
+		d := diff[i]
+		if d < t.limit*math.Abs(x) || d == 0 {
+			continue
+		}
+		if q := quotient(d, x); q > t.limit {
+			t.offer(entry{q, lo + i, false})
+		}
+	}
+}
+
 // merge joins two lists.
 func (t *top) merge(o *top) {
 	for _, e := range o.list {
