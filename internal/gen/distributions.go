@@ -2,7 +2,11 @@
 
 package gen
 
-import "math"
+import (
+	"math"
+
+	"gpuemu/internal/libm"
+)
 
 // unit turns 64 random bits into a multiple of 2^-53 in [0,1). Its low 11 bits are free for another choice.
 func unit(u uint64) float64 { return float64(float64(u>>11) * 0x1p-53) }
@@ -22,31 +26,41 @@ func sign(bit uint64, x float64) float64 {
 }
 
 func uniform(s *source) fillFunc {
+	return func(dst []float64, _ int) { s.r.FillFloat64(dst) }
+}
+
+// stretch takes U[0,1) to the usual range.
+func stretch(s *source, vals []float64) {
+	if s.usual {
+		for i, u := range vals {
+			vals[i] = balanced(u) * usualHalf
+		}
+		return
+	}
 	half, mid := s.half, s.mid
 	if !s.d.IsFloat() {
 		half += 0.5 // rounding to integers then gives both ends the probability of the others
 	}
-	return func(dst []float64, _ int) {
-		s.r.FillFloat64(dst)
-		if s.usual {
-			for i, u := range dst {
-				dst[i] = balanced(u) * usualHalf
-			}
-			return
-		}
-		for i, u := range dst {
-			dst[i] = float64(balanced(u)*half) + mid
-		}
+	for i, u := range vals {
+		vals[i] = float64(balanced(u)*half) + mid
 	}
 }
 
+// normal draws what RNG.FillNormal does, two uniforms for two values, and leaves the rest to boxMuller.
 func normal(s *source) fillFunc {
-	return func(dst []float64, _ int) {
-		s.r.FillNormal(dst)
+	return func(dst []float64, _ int) { s.r.FillFloat64(dst) }
+}
+
+// boxMuller takes pairs of U[0,1) to pairs of standard normal values, as the specification of RNG v1 says.
+func boxMuller(s *source, vals []float64) {
+	const least = 1e-300 // stands in for a first uniform of 0
+	for ; len(vals) >= 2; vals = vals[2:] {
+		radius := math.Sqrt(-2 * libm.Log(max(vals[0], least)))
+		sin, cos := libm.Sincos(2 * math.Pi * vals[1])
+		vals[0], vals[1] = radius*cos, radius*sin
 		if !s.usual {
-			for i, x := range dst {
-				dst[i] = float64(x*(s.half/3)) + s.mid
-			}
+			vals[0] = float64(vals[0]*(s.half/3)) + s.mid
+			vals[1] = float64(vals[1]*(s.half/3)) + s.mid
 		}
 	}
 }
@@ -159,6 +173,7 @@ func nanInjected(s *source) fillFunc {
 	fill := uniform(s)
 	return func(dst []float64, row int) {
 		fill(dst, row)
+		stretch(s, dst)
 		if !s.r.Bool(0.5) {
 			return
 		}

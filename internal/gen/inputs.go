@@ -3,7 +3,9 @@
 package gen
 
 import (
+	"runtime"
 	"slices"
+	"sync"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -157,40 +159,81 @@ func fillValues(dst []byte, r *rng.RNG, in *opspec.Input, ci *opspec.CaseInput) 
 		}
 	}
 	fill := d.start(s)
+	finish := func(vals []float64) {
+		if d.finish != nil {
+			d.finish(s, vals)
+		}
+		s.fit(vals)
+	}
 	if d.rowwise {
-		fillRows(dst, ci, fill, &s.limits)
+		fillRows(dst, ci, fill, finish)
 		return nil
 	}
-	buf := make([]float64, min(chunkElems, ci.Shape.Elems()))
-	size := ci.DType.Size()
-	for row := 0; len(dst) > 0; row++ {
-		vals := buf[:min(len(buf), len(dst)/size)]
-		fill(vals, row)
-		s.fit(vals)
-		dtype.Encode(dst[:len(vals)*size], ci.DType, vals)
-		dst = dst[len(vals)*size:]
-	}
+	n, size := ci.Shape.Elems(), ci.DType.Size()
+	inChunks((n+chunkElems-1)/chunkElems, min(chunkElems, n+1), func(k int, buf []float64) []float64 {
+		left := n - k*chunkElems
+		vals := buf[:min(chunkElems, left+left%2)] // normal values come in pairs, of which the last one may be dropped
+		fill(vals, k)
+		return vals
+	}, func(k int, vals []float64) {
+		finish(vals)
+		lo := k * chunkElems
+		vals = vals[:min(len(vals), n-lo)]
+		dtype.Encode(dst[lo*size:(lo+len(vals))*size], ci.DType, vals)
+	})
 	return nil
 }
 
-// fillRows makes whole rows, several at a time where they are short.
-func fillRows(dst []byte, ci *opspec.CaseInput, fill fillFunc, lim *limits) {
+// fillRows makes whole rows, several at a time where they are short. finish may be nil.
+func fillRows(dst []byte, ci *opspec.CaseInput, fill fillFunc, finish func([]float64)) {
 	n := 1
 	if rank := len(ci.Shape); rank > 0 {
 		n = ci.Shape[rank-1]
 	}
 	rows := ci.Shape.Elems() / n
 	group := min(max(chunkElems/n, 1), rows)
-	buf := make([]float64, group*n)
 	size := ci.DType.Size()
-	for row := 0; row < rows; row += group {
-		vals := buf[:min(group, rows-row)*n]
-		for k := 0; k*n < len(vals); k++ {
-			fill(vals[k*n:(k+1)*n], row+k)
+	inChunks((rows+group-1)/group, group*n, func(k int, buf []float64) []float64 {
+		first := k * group
+		vals := buf[:min(group, rows-first)*n]
+		for row := range len(vals) / n {
+			fill(vals[row*n:(row+1)*n], first+row)
 		}
-		if lim != nil {
-			lim.fit(vals)
+		return vals
+	}, func(k int, vals []float64) {
+		if finish != nil {
+			finish(vals)
 		}
-		dtype.Encode(dst[row*n*size:(row*n+len(vals))*size], ci.DType, vals)
+		lo := k * group * n
+		dtype.Encode(dst[lo*size:(lo+len(vals))*size], ci.DType, vals)
+	})
+}
+
+// inChunks draws the values of a tensor chunk after chunk, each into a buffer of the given length, and finishes them.
+// Only the draws have an order: whoever holds the lock draws the next chunk, and finishes it when the lock is free for
+// others, so that the values do not depend on the number of goroutines.
+func inChunks(chunks, length int, draw func(k int, buf []float64) []float64, finish func(k int, vals []float64)) {
+	var lock sync.Mutex
+	next := 0
+	work := func() {
+		buf := make([]float64, length)
+		for {
+			lock.Lock()
+			k := next
+			if k >= chunks {
+				lock.Unlock()
+				return
+			}
+			next++
+			vals := draw(k, buf)
+			lock.Unlock()
+			finish(k, vals)
+		}
 	}
+	var helpers sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), chunks/2) - 1 { // a start pays off from a few chunks on
+		helpers.Go(work)
+	}
+	work()
+	helpers.Wait()
 }

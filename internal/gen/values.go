@@ -25,7 +25,7 @@ const (
 	scaleValues       = "scale"
 )
 
-// fillFunc sets the values of one row (rowwise distributions; a row lies along the last axis) or of any number of
+// fillFunc sets the values of one row (rowwise distributions; a row lies along the last axis) or of any even number of
 // successive elements.
 type fillFunc func(dst []float64, row int)
 
@@ -37,7 +37,8 @@ type source struct {
 	inner int // rows along the axis before the last
 }
 
-// distribution is one way to make values. start may draw choices for the whole tensor.
+// distribution is one way to make values. start may draw choices for the whole tensor. What fillFunc leaves undone,
+// finish does, without draws, so that several goroutines can do it for parts of a tensor.
 type distribution struct {
 	Named
 	weight     int  // share in mixed, of 100
@@ -46,18 +47,19 @@ type distribution struct {
 	rowwise    bool
 	nonFinite  bool // makes NaN and infinities where allowed
 	start      func(*source) fillFunc
+	finish     func(s *source, vals []float64) // nil: nothing is left
 }
 
 var distributions = [...]distribution{
 	{
 		Named: Named{"uniform", "U[-10,10) (8-bit integers: their whole range), as the published fuzzer draws, for " +
 			"whatever is wrong on ordinary values"},
-		weight: 10, weightRole: 20, start: uniform,
+		weight: 10, weightRole: 20, start: uniform, finish: stretch,
 	},
 	{
 		Named: Named{"normal", "standard normal, for wrong formulas and constants at the magnitudes real activations " +
 			"have"},
-		weight: 22, weightRole: 60, start: normal,
+		weight: 22, weightRole: 60, start: normal, finish: boxMuller,
 	},
 	{
 		Named: Named{"boundary", "0, -0, ±1, powers of two, the largest, smallest normal and subnormal values and " +
