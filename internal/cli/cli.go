@@ -106,7 +106,7 @@ func root(env Env, term *terminal) *cobra.Command {
 		for _, c := range cmd.Commands() {
 			names = append(names, c.Name())
 		}
-		return diag.Errorf(UnknownCommand, suggest(args[0], names, "gpuemu --help lists the commands"),
+		return diag.Errorf(UnknownCommand, diag.Suggest(args[0], names, "gpuemu --help lists the commands"),
 			"unknown command %q", args[0])
 	}
 	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything

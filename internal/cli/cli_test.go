@@ -79,40 +79,6 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
-	known := []string{"softmax", "log_softmax", "matmul", "batched_matmul", "relu", "gelu", "add"}
-	for _, tt := range []struct {
-		name string
-		want string
-	}{
-		{"sotfmax", "did you mean softmax?"},
-		{"SOFTMAX", "did you mean softmax or log_softmax?"},
-		{"relu6", "did you mean relu?"},
-		{"matmul_batched", "did you mean matmul?"},
-		{"zzzzzz", "see the list"},
-		{"", "see the list"},
-		{strings.Repeat("x", 1000), "see the list"},
-	} {
-		if got := suggest(tt.name, known, "see the list"); got != tt.want {
-			t.Errorf("suggest(%.20q) = %q, want %q", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestEditDistance(t *testing.T) {
-	for _, tt := range []struct {
-		x, y string
-		want int
-	}{
-		{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0},
-		{"ab", "ba", 1}, {"casse", "cases", 1},
-	} {
-		if got := editDistance(tt.x, tt.y); got != tt.want {
-			t.Errorf("editDistance(%q, %q) = %d, want %d", tt.x, tt.y, got, tt.want)
-		}
-	}
-}
-
 func TestSeed(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"0": 0, "1": 1, "010": 10, "18446744073709551615": math.MaxUint64, "0x10": 16, "0XFFFFFFFFFFFFFFFF": math.MaxUint64,

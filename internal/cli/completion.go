@@ -30,7 +30,7 @@ func completionCommand(term *terminal) *cobra.Command {
 			case "fish":
 				return cmd.Root().GenFishCompletion(term.out, true)
 			}
-			return diag.Errorf(Usage, suggest(args[0], shells, "use bash, zsh or fish"), "unknown shell %q", args[0])
+			return diag.Errorf(Usage, diag.Suggest(args[0], shells, "use bash, zsh or fish"), "unknown shell %q", args[0])
 		},
 	}
 }

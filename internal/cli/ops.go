@@ -79,7 +79,7 @@ func findOp(name string) (*oracle.Op, error) {
 	for _, op := range oracle.Ops() {
 		known = append(append(known, op.Name), op.Aliases...)
 	}
-	return nil, diag.Errorf(UnknownOp, suggest(name, known, "gpuemu ops lists the names"), "unknown op %q", name)
+	return nil, diag.Errorf(UnknownOp, diag.Suggest(name, known, "gpuemu ops lists the names"), "unknown op %q", name)
 }
 
 // completeOp offers the names of the catalogue to the shell.

@@ -180,7 +180,7 @@ func TestSchemaErrors(t *testing.T) {
 			SchemaInvalid,
 			"both output and outputs are given", "keep outputs"},
 		{"unknown dim", one(n, `{"name":"input","dims":["M"]}`, ""), ExprUnknownName,
-			`input "input": dims[0]: no dimension or integer attribute "M"`, "did you mean N?"},
+			`input "input": dims[0]: no dimension or integer attribute "M"`, "known: N"},
 		{"unknown dim in output", one(n, in, `,"output":{"name":"o","dims":["N","Q*2"]}`), ExprUnknownName,
 			`output "o": dims[1]: no dimension or integer attribute "Q"`, ""},
 		{"bad expression", one(n, `{"name":"input","dims":["N+"]}`, ""), ExprSyntax,

@@ -1,4 +1,6 @@
-package cli
+package diag
+
+// This file implements the "did you mean" hints for names that are not known.
 
 import (
 	"cmp"
@@ -6,10 +8,8 @@ import (
 	"strings"
 )
 
-// This file implements the "did you mean" hints for names given on the command line.
-
-// suggest returns a hint that names the known words nearest to name, or otherwise if none is near.
-func suggest(name string, known []string, otherwise string) string {
+// Suggest returns a hint that names the known words nearest to name, or otherwise if none is near.
+func Suggest(name string, known []string, otherwise string) string {
 	near := nearest(name, known)
 	if len(near) == 0 {
 		return otherwise
@@ -17,26 +17,33 @@ func suggest(name string, known []string, otherwise string) string {
 	return "did you mean " + strings.Join(near, " or ") + "?"
 }
 
-// nearest returns at most three known words that look like name: few typing errors away, or one contains the other.
+// nearest returns at most three known words that look like name: the one that differs in case and dashes alone, else
+// those that are few typing errors away or of which one contains the other.
 func nearest(name string, known []string) []string {
 	const (
 		most    = 3
-		longest = 64 // bytes; no name of ours is longer
+		longest = 128 // bytes; no name of ours is longer
 	)
+	if len(name) > longest {
+		return nil
+	}
 	type scored struct {
 		word  string
 		score int
 	}
-	if len(name) > longest {
-		return nil
-	}
 	var found []scored
-	name = strings.ToLower(name)
+	name = folded(name)
 	for _, word := range known {
-		lower := strings.ToLower(word)
-		limit := max(len(name), len(lower)) / 3
-		score := editDistance(name, lower)
-		if len(name) >= 3 && (strings.Contains(lower, name) || strings.Contains(name, lower)) {
+		if len(word) > longest {
+			continue
+		}
+		other := folded(word)
+		if name == other {
+			return []string{word}
+		}
+		limit := max(len(name), len(other)) / 3
+		score := editDistance(name, other)
+		if len(name) >= 3 && (strings.Contains(other, name) || strings.Contains(name, other)) {
 			score = min(score, limit)
 		}
 		if score <= limit {
@@ -52,6 +59,9 @@ func nearest(name string, known []string) []string {
 	}
 	return words
 }
+
+// folded is what two spellings of one name have in common.
+func folded(name string) string { return strings.ReplaceAll(strings.ToLower(name), "-", "_") }
 
 // editDistance counts insertions, deletions, changes and swaps of neighbours (optimal string alignment), in bytes.
 func editDistance(x, y string) int {
