@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -43,49 +45,53 @@ func casesCommand(term *terminal) *cobra.Command {
 		Short: "Print the cases a campaign would run, or write their inputs",
 		Long: "Prints the canonical text of the first cases of an operator, one per line. With -o it writes the inputs of\n" +
 			"each to DIR/<index>.safetensors instead, with that text in the metadata. The same arguments give the same\n" +
-			"bytes on every machine.",
-		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return runCases(term, flags, format.value == "json") },
+			"bytes on every machine.\n\n" +
+			"Value distributions: " + wrapped(distributionNames()) + ".\n" +
+			"Shape strategies: " + wrapped(strategyNames()) + ".\n" +
+			"Layouts: " + wrapped(layoutNames()) + ".",
+		Example: "  gpuemu cases --op softmax --seed 7 --count 100 --values adversarial --dtypes float16,bfloat16",
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return runCases(term, flags, format.value == "json") },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.op, "op", "", "operator of the catalogue")
-	f.StringVar(&flags.schema, "schema", "", "JSON file with a schema of your own, instead of --op")
+	f.StringVar(&flags.op, "op", "", "operator of the catalogue: `NAME` or alias")
+	f.StringVar(&flags.schema, "schema", "", "JSON `FILE` with a schema of your own, instead of --op")
 	f.Var(&flags.seed, "seed", "master seed, 0 to 2^64-1")
-	f.IntVar(&flags.count, "count", 10, "number of cases")
-	f.StringVar(&flags.values, "values", "", "value distribution (default mixed)")
-	f.StringVar(&flags.shapes, "shapes", "", "shape strategy (default default)")
-	f.StringVar(&flags.dtypes, "dtypes", "", "dtypes, separated by commas (default float32,float16)")
-	f.StringVar(&flags.layouts, "layouts", "", "layouts, separated by commas (default contiguous,strided,transposed)")
-	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute that is not drawn, as name=value; may be repeated")
-	f.StringVarP(&flags.dir, "output", "o", "", "directory for the inputs; it is created")
+	f.IntVar(&flags.count, "count", 10, "number `N` of cases")
+	f.StringVar(&flags.values, "values", "", "`NAME` of a value distribution (default mixed)")
+	f.StringVar(&flags.shapes, "shapes", "", "`NAME` of a shape strategy (default default)")
+	f.StringVar(&flags.dtypes, "dtypes", "", "`LIST` of dtypes, separated by commas (default float32,float16)")
+	f.StringVar(&flags.layouts, "layouts", "",
+		"`LIST` of layouts, separated by commas (default contiguous,strided,transposed)")
+	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute that is not drawn, as `NAME=VALUE`; may be repeated")
+	f.StringVarP(&flags.dir, "output", "o", "", "directory `DIR` for the inputs; it is created")
 	format.register(cmd, "format", "output format")
-	completeCases(cmd)
+	completeWith(cmd, "op", oracle.Names)
+	completeWith(cmd, "values", distributionNames)
+	completeWith(cmd, "shapes", strategyNames)
+	completeWith(cmd, "dtypes", allDTypes)
+	completeWith(cmd, "layouts", layoutNames)
 	return cmd
 }
 
-// completeCases offers names to the shell. The lists are asked for only then.
-func completeCases(cmd *cobra.Command) {
-	names := func(list []gen.Named) []string {
-		var words []string
-		for _, n := range list {
-			words = append(words, n.Name)
-		}
-		return words
+func distributionNames() []string { return namesOf(gen.ValueDistributions()) }
+func strategyNames() []string     { return namesOf(gen.ShapeStrategies()) }
+
+func namesOf(list []gen.Named) []string {
+	words := make([]string, len(list))
+	for i, n := range list {
+		words[i] = n.Name
 	}
-	for flag, words := range map[string]func() []string{
-		"op":     oracle.Names,
-		"values": func() []string { return names(gen.ValueDistributions()) },
-		"shapes": func() []string { return names(gen.ShapeStrategies()) },
-		"dtypes": func() []string { return dtypeNames(dtype.All()) },
-	} {
-		err := cmd.RegisterFlagCompletionFunc(flag,
-			func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-				return words(), cobra.ShellCompDirectiveNoFileComp
-			})
-		if err != nil {
-			panic("cli: internal error: " + err.Error())
-		}
+	return words
+}
+
+func layoutNames() []string {
+	layouts := tensor.Layouts()
+	words := make([]string, len(layouts))
+	for i, l := range layouts {
+		words[i] = l.String()
 	}
+	return words
 }
 
 func runCases(term *terminal, flags casesFlags, asJSON bool) error {
@@ -104,42 +110,61 @@ func runCases(term *terminal, flags casesFlags, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	for _, d := range strategy.DTypes {
+		if !slices.Contains(schema.AllowedDTypes(), d) {
+			term.note("%s does not take %s: it is left out", schema.Name, d)
+		}
+	}
 	if flags.dir != "" {
 		// 0700: inputs may come from a schema that is nobody else's business.
 		if err := os.MkdirAll(flags.dir, 0o700); err != nil {
 			return diag.Errorf(WriteFailed, "", "output %q: %w", flags.dir, err)
 		}
 	}
-	var list []caseInfo
+	list := term.jsonList("cases")
 	for i := range flags.count {
-		c, err := stream.Case(i)
+		info, err := makeCase(term, schema, stream, i, flags.dir)
 		if err != nil {
-			return notRun(fmt.Errorf("case %d: %w", i, err))
-		}
-		info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
-		if flags.dir != "" {
-			info.File = filepath.Join(flags.dir, strconv.Itoa(i)+".safetensors")
-			if err := writeInputs(info.File, schema, c); err != nil {
-				return err
-			}
-			term.detail("%s: %s", info.File, info.Case)
+			return err
 		}
 		switch {
 		case asJSON:
-			list = append(list, info)
+			err = list.add(info)
 		case flags.dir == "":
-			term.print(info.Case)
+			err = term.printChecked(info.Case)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if asJSON {
-		if err := term.printJSON(map[string]any{"cases": list}); err != nil {
-			return err
-		}
+		list.end()
 	}
 	if flags.dir != "" {
 		term.note("wrote the inputs of %d cases to %s", flags.count, flags.dir)
 	}
 	return nil
+}
+
+// makeCase makes case i and, where there is a directory, writes its inputs.
+func makeCase(term *terminal, schema *opspec.Schema, stream *gen.Stream, i int, dir string) (caseInfo, error) {
+	c, err := stream.Case(i)
+	if err != nil {
+		err = fmt.Errorf("case %d: %w", i, err)
+		if i == 0 {
+			return caseInfo{}, err // the arguments leave no case at all
+		}
+		return caseInfo{}, notRun(err)
+	}
+	info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
+	if dir != "" {
+		info.File = filepath.Join(dir, strconv.Itoa(i)+".safetensors")
+		if err := writeInputs(info.File, schema, c); err != nil {
+			return caseInfo{}, err
+		}
+		term.detail("%s: %s", info.File, info.Case)
+	}
+	return info, nil
 }
 
 // casesSchema returns the schema of the catalogue or of the user's file.
@@ -160,7 +185,11 @@ func casesSchema(flags casesFlags) (*opspec.Schema, error) {
 		}
 		schema, err := opspec.ParseSchema(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", flags.schema, err)
+			var e *diag.Error
+			if errors.As(err, &e) {
+				e.Pos.File = flags.schema
+			}
+			return nil, err
 		}
 		return schema, nil
 	}
@@ -182,7 +211,7 @@ func casesStrategy(schema *opspec.Schema, flags casesFlags) (gen.Strategy, error
 	}
 	attrs, err := schema.ResolveAttrs(given)
 	if err != nil {
-		return st, fmt.Errorf("--attr: %w", err)
+		return st, inFlag("attr", err)
 	}
 	st.Attrs = opspec.Attrs{}
 	for name := range given {

@@ -12,7 +12,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
@@ -54,7 +53,7 @@ func Main(env Env) (code int) {
 	}()
 	err := root(env, term).Execute()
 	if flushErr := term.flush(); err == nil && flushErr != nil {
-		err = notRun(diag.Errorf(WriteFailed, "", "standard output: %w", flushErr))
+		err = stdoutError(flushErr)
 	}
 	if err != nil {
 		term.fail(err)
@@ -102,12 +101,7 @@ func root(env Env, term *terminal) *cobra.Command {
 		if len(args) == 0 {
 			return diag.Errorf(Usage, "gpuemu --help lists the commands", "no command given")
 		}
-		var names []string
-		for _, c := range cmd.Commands() {
-			names = append(names, c.Name())
-		}
-		return diag.Errorf(UnknownCommand, diag.Suggest(args[0], names, "gpuemu --help lists the commands"),
-			"unknown command %q", args[0])
+		return unknownCommand(cmd, args[0])
 	}
 	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
 	cmd.SetArgs(env.Args)
@@ -116,12 +110,13 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return diag.Errorf(Usage, fmt.Sprintf("%s --help lists the flags", cmd.CommandPath()), "%w", err)
-	})
+	cmd.SetFlagErrorFunc(flagError)
+	cmd.SetHelpCommand(helpCommand())
+	cmd.Version = readVersion(env.Version).String()
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
-	flags.String("config", "", "project file, gpuemu.toml (the commands of this version need none)")
+	flags.String("config", "", "project `FILE`, gpuemu.toml (the commands of this version need none)")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
 	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return term.configure(env.Getenv) }
@@ -129,6 +124,32 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.AddCommand(casesCommand(term), completionCommand(term), opsCommand(term), oracleCommand(term),
 		versionCommand(term, env.Version))
 	return cmd
+}
+
+// unknownCommand is the error for a command that root does not have.
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		names = append(names, c.Name())
+	}
+	return diag.Errorf(UnknownCommand, diag.Suggest(name, names, "gpuemu --help lists the commands"),
+		"unknown command %q", name)
+}
+
+// helpCommand replaces cobra's, which answers an unknown name with the help of gpuemu and success.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Print the help of a command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return unknownCommand(cmd.Root(), args[len(args)-len(rest)])
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
 }
 
 // noArgs refuses positional arguments.

@@ -2,15 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
 )
@@ -136,6 +139,7 @@ func TestCaseSettings(t *testing.T) {
 		{"case", text, oracleFlags{}, 0.25, dtype.Float16},
 		{"flag", text, oracleFlags{attrs: []string{"alpha=0.75"}, dtype: "f32"}, 0.75, dtype.Float32},
 		{"case of another op", "x" + text, oracleFlags{}, op.Schema.DefaultAttrs().Float("alpha"), dtype.Invalid},
+		{"not a case", "hello", oracleFlags{}, op.Schema.DefaultAttrs().Float("alpha"), dtype.Invalid},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			term := newTerminal(Env{Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer)})
@@ -144,5 +148,73 @@ func TestCaseSettings(t *testing.T) {
 				t.Errorf("caseSettings = %v, %v, %v, want alpha %v and dtype %v", attrs, d, err, tt.alpha, tt.dtype)
 			}
 		})
+	}
+}
+
+// TestCaseSettingsChecks: a file can hold anything, and a value of the wrong type would silently count as 0.
+func TestCaseSettingsChecks(t *testing.T) {
+	op, ok := oracle.Lookup("leaky_relu")
+	if !ok {
+		t.Fatal("the catalogue has no leaky_relu")
+	}
+	for attrs, want := range map[string]diag.Code{
+		"alpha:steep":          opspec.AttrInvalid,
+		"alpha:true":           opspec.AttrInvalid,
+		"alpha:0.5,math:quick": opspec.AttrInvalid,
+		"alpha:0.5,beta:0.5":   BadInput,
+	} {
+		text := "leaky_relu dtype=float16 dims=B:1,S:1,H:1 attrs=" + attrs +
+			" in=input:float16[1,1,1]:contiguous:normal seed=1 gen=1"
+		term := newTerminal(Env{Stdout: new(bytes.Buffer), Stderr: new(bytes.Buffer)})
+		got, _, err := caseSettings(term, op, oracleFlags{inputs: "in.safetensors"}, text)
+		if diag.CodeOf(err) != want || !strings.HasPrefix(err.Error(), `in.safetensors: metadata "case": `) {
+			t.Errorf("caseSettings(%q) = %v, %v, want code %s", attrs, got, err, want)
+		}
+	}
+}
+
+// TestCasesJSON: the list is printed item by item, as if it had been printed as a whole.
+func TestCasesJSON(t *testing.T) {
+	for _, count := range []string{"1", "3"} {
+		code, stdout, stderr := run(t, noEnv, "cases", "--op", "relu", "--format", "json", "--count", count)
+		var list struct {
+			Cases []caseInfo `json:"cases"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exitOK || stderr != "" {
+			t.Fatalf("cases --count %s = %d, %q, %v, want JSON", count, code, stderr, err)
+		}
+		var whole bytes.Buffer
+		term := newTerminal(Env{Stdout: &whole})
+		if err := errors.Join(term.printJSON(map[string]any{"cases": list.Cases}), term.flush()); err != nil {
+			t.Fatal(err)
+		}
+		if stdout != whole.String() || strconv.Itoa(len(list.Cases)) != count {
+			t.Errorf("cases --count %s prints\n%swant\n%s", count, stdout, whole.String())
+		}
+	}
+}
+
+// TestCasesStopsOnBrokenStdout: nobody waits for a billion cases that go nowhere.
+func TestCasesStopsOnBrokenStdout(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var stderr bytes.Buffer
+		code := Main(Env{Args: []string{"cases", "--op", "relu", "--count", "1000000000", "--format", format},
+			Stdout: brokenWriter{}, Stderr: &stderr, Getenv: noEnv})
+		if code != exitNotRun || strings.Count(stderr.String(), "standard output: broken [cli-write-failed]") != 1 {
+			t.Errorf("cases --format %s = %d, %q, want %d", format, code, stderr.String(), exitNotRun)
+		}
+	}
+}
+
+func TestWrapped(t *testing.T) {
+	words := strings.Fields(strings.Repeat("distribution ", 14))
+	got := wrapped(words)
+	if want := strings.Join(words, ","); strings.NewReplacer("\n", "", " ", "").Replace(got) != want {
+		t.Errorf("wrapped = %q, want the words of %q", got, want)
+	}
+	for line := range strings.SplitSeq(got, "\n") {
+		if len(line) > 100 {
+			t.Errorf("wrapped has a line of %d bytes: %q", len(line), line)
+		}
 	}
 }

@@ -42,8 +42,12 @@ func readError(err error) error {
 }
 
 // outputPath checks a path to write to before any time is spent on what goes there, and follows links: a result
-// replaces a file as a whole, and a link should stay one. For the same reason a device or a pipe cannot take it.
-func outputPath(path string) (string, error) {
+// replaces a file as a whole, and a link should stay one. For the same reason a device or a pipe cannot take it. The
+// file at input is still needed.
+func outputPath(path, input string) (string, error) {
+	if path == "-" {
+		return "", diag.Errorf(Usage, "name a file; one called - is ./-", "the output cannot go to standard output")
+	}
 	dir := filepath.Dir(path)
 	info, err := os.Stat(dir)
 	switch {
@@ -59,5 +63,12 @@ func outputPath(path string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", diag.Errorf(WriteFailed, "name a new file or a regular one", "output %q is not a regular file", path)
 	}
-	return filepath.EvalSymlinks(path)
+	if in, err := os.Stat(input); err == nil && os.SameFile(in, info) {
+		return "", diag.Errorf(Usage, "name another file", "output %q is the file of the inputs", path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", diag.Errorf(WriteFailed, "", "output %q: %w", path, err)
+	}
+	return real, nil
 }

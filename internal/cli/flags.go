@@ -1,16 +1,51 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gpuemu/internal/diag"
 )
 
-// This file implements the flag values that pflag does not have: seeds, closed sets of words, lists.
+// This file implements the flag values that pflag does not have (seeds, closed sets of words, lists) and what is said
+// of flags that are wrong.
+
+// flagError turns what pflag says of a flag into an error with a next step.
+func flagError(cmd *cobra.Command, err error) error {
+	help := cmd.CommandPath() + " --help lists the flags"
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case !cmd.HasParent() && cmd.Flags().NArg() > 0:
+		return unknownCommand(cmd, cmd.Flags().Arg(0)) // the flag is not the fault, it belongs to a misspelt command
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
+		name := "--" + unknown.GetSpecifiedName()
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+		return diag.Errorf(Usage, diag.Suggest(name, known, help), "unknown flag %q", name)
+	case errors.As(err, &invalid):
+		cause := invalid.Unwrap()
+		var number *strconv.NumError // its own text names a function of Go
+		if errors.As(cause, &number) {
+			cause = fmt.Errorf("%q: %w", number.Num, number.Err)
+		}
+		return diag.Errorf(Usage, help, "--%s: %w", invalid.GetFlag().Name, cause)
+	}
+	return diag.Errorf(Usage, help, "%w", err)
+}
+
+// inFlag puts the flag in front of the message of err, and gives it a code where it has none.
+func inFlag(flag string, err error) error {
+	if diag.CodeOf(err) == "" {
+		return diag.Errorf(Usage, "", "--%s: %w", flag, err)
+	}
+	return fmt.Errorf("--%s: %w", flag, err)
+}
 
 // choice is a flag that takes one of a few words; the first is the default.
 type choice struct {
@@ -35,12 +70,15 @@ func (c *choice) Set(text string) error {
 
 func (c *choice) register(cmd *cobra.Command, name, usage string) {
 	cmd.Flags().Var(c, name, usage)
-	completeWith(cmd, name, c.words)
+	completeWith(cmd, name, func() []string { return c.words })
 }
 
-// completeWith offers words to the shell's completion of a flag.
-func completeWith(cmd *cobra.Command, flag string, words []string) {
-	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+// completeWith offers words to the shell's completion of a flag. They are asked for only then.
+func completeWith(cmd *cobra.Command, flag string, words func() []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag,
+		func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return words(), cobra.ShellCompDirectiveNoFileComp
+		})
 	if err != nil {
 		panic("cli: internal error: " + err.Error()) // the flag does not exist: a mistake in the code
 	}
@@ -74,7 +112,7 @@ func splitList[T any](flag, text string, parse func(string) (T, error)) ([]T, er
 	for word := range strings.SplitSeq(text, ",") {
 		v, err := parse(strings.TrimSpace(word))
 		if err != nil {
-			return nil, fmt.Errorf("--%s: %w", flag, err)
+			return nil, inFlag(flag, err)
 		}
 		list = append(list, v)
 	}

@@ -17,7 +17,7 @@ import (
 // This file implements the command ops.
 
 // boundText describes the tolerance regime of every catalogue op; the contract line says what it covers.
-const boundText = "bound: per element, the largest error of any implementation that keeps the contract"
+const boundText = "per element, the largest error of any implementation that keeps the contract"
 
 // opInfo is the JSON form of a catalogue entry.
 type opInfo struct {
@@ -107,6 +107,9 @@ func opsJSON(t *terminal, ops []*oracle.Op) error {
 	return t.printJSON(map[string]any{"ops": list})
 }
 
+// allDTypes lists the names of all dtypes for the shell.
+func allDTypes() []string { return dtypeNames(dtype.All()) }
+
 func dtypeNames(types []dtype.DType) []string {
 	names := make([]string, len(types))
 	for i, d := range types {
@@ -133,7 +136,7 @@ func describeOp(t *terminal, op *oracle.Op) {
 		head = append(head, []string{"aliases", strings.Join(op.Aliases, ", ")})
 	}
 	head = append(head, []string{"dtypes", strings.Join(dtypeNames(op.Schema.AllowedDTypes()), ", ")},
-		[]string{"contract", op.Contract}, []string{"tolerance", boundText})
+		[]string{"contract", op.Contract}, []string{"tolerance", "bound: " + boundText})
 	if op.Schema.NaN != "" {
 		head = append(head, []string{"nan", op.Schema.NaN})
 	}
@@ -217,19 +220,25 @@ func outputRow(o *opspec.Output) []string {
 	return []string{o.Name, dimList(o.Dims), dtypeText(o.DType), strings.Join(notes, ", ")}
 }
 
-// attrValues lists the values of an attribute with the default in front.
+// attrValues lists the values of an attribute with the default in front. Those of a fixed one are never drawn.
 func attrValues(a *opspec.Attr) string {
 	text := fmt.Sprintf("default %v", a.DefaultValue())
+	free := *a
+	free.Fixed = false
 	var others []string
-	for _, v := range a.NormalValues() {
+	for _, v := range free.NormalValues() {
 		if v != a.DefaultValue() {
 			others = append(others, fmt.Sprint(v))
 		}
 	}
-	if len(others) > 0 {
-		text += ", also " + strings.Join(others, " ")
+	switch list := strings.Join(others, " "); {
+	case list == "":
+		return text
+	case a.Fixed:
+		return text + ", on request " + list
+	default:
+		return text + ", also " + list
 	}
-	return text
 }
 
 func domainText(d *opspec.Domain) string {

@@ -45,10 +45,11 @@ func oracleCommand(term *terminal) *cobra.Command {
 		RunE:              func(_ *cobra.Command, args []string) error { return runOracle(term, args[0], flags) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.inputs, "inputs", "", "file with the inputs (required)")
-	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute as name=value; may be repeated")
-	f.StringVar(&flags.dtype, "dtype", "", "dtype of the case, where no input has it")
-	f.StringVarP(&flags.output, "output", "o", "", "file to write (required)")
+	f.StringVar(&flags.inputs, "inputs", "", "safetensors `FILE` with the inputs (required)")
+	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute as `NAME=VALUE`; may be repeated")
+	f.StringVar(&flags.dtype, "dtype", "", "`DTYPE` of the case, where no input has it")
+	f.StringVarP(&flags.output, "output", "o", "", "safetensors `FILE` to write (required)")
+	completeWith(cmd, "dtype", allDTypes)
 	return cmd
 }
 
@@ -62,7 +63,7 @@ func runOracle(term *terminal, name string, flags oracleFlags) error {
 			return diag.Errorf(Usage, "give it as "+f.flag+" FILE.safetensors", "oracle needs %s", f.flag)
 		}
 	}
-	output, err := outputPath(flags.output)
+	output, err := outputPath(flags.output, flags.inputs)
 	if err != nil {
 		return err
 	}
@@ -148,27 +149,51 @@ func caseSettings(term *terminal, op *oracle.Op, flags oracleFlags, text string)
 	}
 	attrs, err := op.Schema.ResolveAttrs(given)
 	if err != nil {
-		return nil, 0, fmt.Errorf("--attr: %w", err)
+		return nil, 0, inFlag("attr", err)
 	}
 	d := dtype.Invalid
-	if c, err := opspec.ParseCase(text); err == nil && c.Op == op.Name {
-		term.detail("case of the inputs: %s", text)
-		d = c.DType
-		for _, a := range c.Attrs {
-			if _, overridden := given[a.Name]; overridden {
-				continue
-			}
-			if _, known := attrs[a.Name]; known {
-				attrs[a.Name] = a.Value
+	if text != "" {
+		c, err := opspec.ParseCase(text)
+		switch {
+		case err != nil:
+			term.note("%s: the metadata %q is not used: %v", flags.inputs, caseKey, err)
+		case c.Op != op.Name:
+			term.note("%s: the inputs are those of a case of %s; its attributes are not used", flags.inputs, c.Op)
+		default:
+			term.detail("case of the inputs: %s", text)
+			d = c.DType
+			if err := takeAttrs(attrs, op.Schema, c, given); err != nil {
+				return nil, 0, fmt.Errorf("%s: metadata %q: %w", flags.inputs, caseKey, err)
 			}
 		}
 	}
 	if flags.dtype != "" {
 		if d, err = dtype.Parse(flags.dtype); err != nil {
-			return nil, 0, fmt.Errorf("--dtype: %w", err)
+			return nil, 0, inFlag("dtype", err)
 		}
 	}
 	return attrs, d, nil
+}
+
+// takeAttrs sets the attributes of a case except for those given. A file can hold anything: the values are checked like
+// those of a flag.
+func takeAttrs(attrs opspec.Attrs, s *opspec.Schema, c opspec.Case, given map[string]string) error {
+	for _, a := range c.Attrs {
+		if _, overridden := given[a.Name]; overridden {
+			continue
+		}
+		attr, ok := s.Attr(a.Name)
+		if !ok {
+			return diag.Errorf(BadInput, "use inputs that this version of gpuemu cases wrote",
+				"%s has no attribute %q", s.Name, a.Name)
+		}
+		v, err := attr.Normal(a.Value)
+		if err != nil {
+			return err
+		}
+		attrs[a.Name] = v
+	}
+	return nil
 }
 
 // wantTensors turns a reference into the two float64 tensors of the output file.

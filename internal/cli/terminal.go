@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -109,22 +110,94 @@ func (t *terminal) logJSON(level slog.Level, msg string, attrs ...any) {
 	slog.New(handler).Log(context.Background(), level, msg, attrs...)
 }
 
+// wrapped joins words with commas, in lines that fit a terminal beside what stands in front of them.
+func wrapped(words []string) string {
+	const width = 80
+	var b strings.Builder
+	line := 0
+	for i, w := range words {
+		switch {
+		case i > 0 && line+len(w) > width:
+			b.WriteString(",\n  ")
+			line = 2
+		case i > 0:
+			b.WriteString(", ")
+			line += 2
+		}
+		b.WriteString(w)
+		line += len(w)
+	}
+	return b.String()
+}
+
 // print writes one line of a result. bufio keeps an error until flush.
 func (t *terminal) print(line string) {
 	t.out.WriteString(line)
 	t.out.WriteByte('\n')
 }
 
-// printJSON writes a result as indented JSON.
-func (t *terminal) printJSON(v any) error {
-	enc := json.NewEncoder(t.out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+// printChecked is print for long results: it says when standard output takes no more, so that the work can stop.
+func (t *terminal) printChecked(line string) error {
+	t.print(line)
+	return t.broken()
+}
+
+// broken returns the error that standard output had before, if any: bufio answers every later write with it.
+func (t *terminal) broken() error {
+	if _, err := t.out.Write(nil); err != nil {
+		return stdoutError(err)
 	}
 	return nil
 }
+
+func stdoutError(err error) error {
+	return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+}
+
+// printJSON writes a result as indented JSON.
+func (t *terminal) printJSON(v any) error {
+	if err := encodeJSON(t.out, "", v); err != nil {
+		return stdoutError(err)
+	}
+	return nil
+}
+
+// encodeJSON writes v and a line break; prefix stands in front of all lines but the first.
+func encodeJSON(w io.Writer, prefix string, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent(prefix, "  ")
+	return enc.Encode(v)
+}
+
+// jsonList prints {"name": [items]} as printJSON would, but item by item: a list may be longer than memory. Where it is
+// cut short the JSON is incomplete, so that nobody takes it for the whole.
+type jsonList struct {
+	t    *terminal
+	name string
+	n    int
+}
+
+func (t *terminal) jsonList(name string) *jsonList { return &jsonList{t: t, name: name} }
+
+// add prints one item. The error is that of standard output.
+func (l *jsonList) add(item any) error {
+	if l.n == 0 {
+		fmt.Fprintf(l.t.out, "{\n  %q: [\n    ", l.name)
+	} else {
+		l.t.out.WriteString(",\n    ")
+	}
+	l.n++
+	var b bytes.Buffer
+	if err := encodeJSON(&b, "    ", item); err != nil {
+		return notRun(diag.Errorf(Internal, "", "%s[%d]: %w", l.name, l.n-1, err))
+	}
+	l.t.out.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return l.t.broken()
+}
+
+// end closes a list that has at least one item.
+func (l *jsonList) end() { l.t.out.WriteString("\n  ]\n}\n") }
 
 // printTable writes rows in aligned columns, indented.
 func (t *terminal) printTable(indent string, rows [][]string) {

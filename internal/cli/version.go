@@ -17,6 +17,15 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
+func readVersion(linked string) versionInfo {
+	return versionInfo{programVersion(linked), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+}
+
+// String is the line of version and of --version.
+func (v versionInfo) String() string {
+	return fmt.Sprintf("gpuemu %s (%s, %s)", v.Version, v.Go, v.Platform)
+}
+
 func versionCommand(term *terminal, linked string) *cobra.Command {
 	format := newChoice("text", "json")
 	cmd := &cobra.Command{
@@ -24,11 +33,11 @@ func versionCommand(term *terminal, linked string) *cobra.Command {
 		Short: "Print the version of gpuemu",
 		Args:  noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			info := versionInfo{programVersion(linked), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+			info := readVersion(linked)
 			if format.value == "json" {
 				return term.printJSON(info)
 			}
-			term.print(fmt.Sprintf("gpuemu %s (%s, %s)", info.Version, info.Go, info.Platform))
+			term.print(info.String())
 			return nil
 		},
 	}
