@@ -111,7 +111,7 @@ func SaveNPY(path string, t *Tensor) error {
 func writeAtomic(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
-		return writeError(err)
+		return saveError(path, err)
 	}
 	defer func() {
 		if err != nil {
@@ -122,15 +122,31 @@ func writeAtomic(path string, write func(io.Writer) error) (err error) {
 	}()
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {
+		if diag.CodeOf(err) == FileWrite {
+			return saveError(path, err)
+		}
 		return err
 	}
 	for _, step := range []func() error{w.Flush, f.Sync, f.Close} {
 		if err := step(); err != nil {
-			return writeError(err)
+			return saveError(path, err)
 		}
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
-		return writeError(err)
+		return saveError(path, err)
 	}
 	return nil
+}
+
+// saveError is writeError for a file that is written under another name first: the user knows path alone.
+func saveError(path string, err error) error {
+	var inPath *os.PathError
+	var inLink *os.LinkError
+	switch {
+	case errors.As(err, &inPath):
+		err = inPath.Err
+	case errors.As(err, &inLink):
+		err = inLink.Err
+	}
+	return writeError(&os.PathError{Op: "write", Path: path, Err: err})
 }

@@ -94,6 +94,9 @@ func TestSaveErrors(t *testing.T) {
 	if diag.CodeOf(err) != FileWrite || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("SaveNPY into a missing directory = %v, want code %s", err, FileWrite)
 	}
+	if !strings.HasPrefix(err.Error(), "write "+filepath.Join(dir, "missing", "x.npy")+": ") {
+		t.Errorf("SaveNPY into a missing directory = %v, want the path that was asked for", err)
+	}
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -133,7 +133,10 @@ func cut(s string) string {
 // checkRanges proves that the data ranges cover size bytes exactly once and that each has the length of its
 // tensor. The length comes first: it is the likelier cause where both are wrong.
 func checkRanges(entries []entry, size int64) error {
-	const hint = "write the file again with a safetensors library"
+	const (
+		hint  = "write the file again with a safetensors library"
+		short = "the file is truncated or its header is wrong; write or copy it again"
+	)
 	fault := func(e entry, format string, args ...any) error {
 		return inField(diag.Errorf(SafetensorsOffsets, hint, format, args...), e.name, "data_offsets")
 	}
@@ -142,7 +145,8 @@ func checkRanges(entries []entry, size int64) error {
 		case e.begin > e.end:
 			return fault(e, "begin %d is after end %d", e.begin, e.end)
 		case e.end > size:
-			return fault(e, "end %d is past the %d bytes of data", e.end, size)
+			return inField(diag.Errorf(SafetensorsOffsets, short, "end %d is past the %d bytes of data", e.end, size),
+				e.name, "data_offsets")
 		case e.end-e.begin != want:
 			return inField(diag.Errorf(DataLength, hint, "%s of shape %s needs %d bytes, the range %d to %d has %d",
 				e.dtype, e.shape, want, e.begin, e.end, e.end-e.begin), e.name, "data_offsets")

@@ -132,7 +132,10 @@ func TestParseSafetensorsAlignment(t *testing.T) {
 }
 
 func TestParseSafetensorsErrors(t *testing.T) {
-	const again = "write the file again with a safetensors library"
+	const (
+		again = "write the file again with a safetensors library"
+		short = "the file is truncated or its header is wrong; write or copy it again"
+	)
 	one := func(fields string) string { return `{"w":{` + fields + `}}` }
 	f32 := func(shape, offsets string) string {
 		return one(`"dtype":"F32","shape":` + shape + `,"data_offsets":` + offsets)
@@ -209,9 +212,9 @@ func TestParseSafetensorsErrors(t *testing.T) {
 		{"reversed offsets", f32(`[1]`, `[4,0]`), "1234", `safetensors: tensor "w": data_offsets: begin 4 is after end 0` +
 			` [tensor-safetensors-offsets]`, again},
 		{"truncated data", f32(`[1]`, `[0,4]`), "123", `safetensors: tensor "w": data_offsets: end 4 is past the 3 bytes of` +
-			` data [tensor-safetensors-offsets]`, again},
+			` data [tensor-safetensors-offsets]`, short},
 		{"offset overflow", f32(`[1]`, `[9223372036854775804,9223372036854775807]`), "1234", `safetensors: tensor "w":` +
-			` data_offsets: end 9223372036854775807 is past the 4 bytes of data [tensor-safetensors-offsets]`, again},
+			` data_offsets: end 9223372036854775807 is past the 4 bytes of data [tensor-safetensors-offsets]`, short},
 		{"wrong length", f32(`[2]`, `[0,4]`), "1234", `safetensors: tensor "w": data_offsets: float32 of shape [2] needs 8` +
 			` bytes, the range 0 to 4 has 4 [tensor-data-length]`, again},
 		{"hole in front", two(`[1,3]`, `[3,5]`), "12345",
