@@ -3,6 +3,7 @@
 package opspec
 
 import (
+	"errors"
 	"math"
 	"sort"
 	"strconv"
@@ -211,14 +212,25 @@ func (s *Schema) ResolveAttrs(given map[string]string) (Attrs, error) {
 
 func (a *Attr) parse(text string) (any, error) {
 	kind := a.EffectiveKind()
+	why := "want a value of type " + kind.String()
 	switch kind {
 	case Int:
-		if v, err := strconv.ParseInt(text, 10, 64); err == nil {
+		v, err := strconv.ParseInt(text, 10, 64)
+		switch {
+		case err == nil:
 			return v, nil
+		case errors.Is(err, strconv.ErrRange):
+			why = "which does not fit 64 bits"
 		}
 	case Float:
-		if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) {
+		v, err := strconv.ParseFloat(text, 64)
+		switch {
+		case err == nil && !math.IsNaN(v):
 			return v, nil
+		case err == nil:
+			why = "which is no value of an attribute"
+		case errors.Is(err, strconv.ErrRange):
+			why = "which is beyond the range of float64"
 		}
 	case Bool:
 		switch strings.ToLower(text) {
@@ -231,7 +243,7 @@ func (a *Attr) parse(text string) (any, error) {
 		return a.parseString(text)
 	}
 	return nil, diag.Errorf(AttrInvalid, "write --attr "+a.Name+"="+attrExample(kind),
-		"attribute %q: got %q, want a value of type %s", a.Name, text, kind)
+		"attribute %q: got %q, %s", a.Name, text, why)
 }
 
 func (a *Attr) parseString(text string) (any, error) {

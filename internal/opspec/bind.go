@@ -64,7 +64,8 @@ func (p *Program) checkInputs(inputs map[string]tensor.Shape) error {
 			return diag.Errorf(BindFailed, "", "input %q is missing", in.Name)
 		}
 		if len(shape) != len(in.Dims) {
-			return diag.Errorf(BindFailed, "", "input %q has shape %s of rank %d, want rank %d [%s]",
+			return diag.Errorf(BindFailed, "reshape it; axes of size 1 may stand for those it does not have",
+				"input %q has shape %s of rank %d, want rank %d [%s]",
 				in.Name, shape, len(shape), len(in.Dims), strings.Join(in.Dims, ","))
 		}
 	}

@@ -441,7 +441,9 @@ func TestAttrs(t *testing.T) {
 		{"epz", "1", AttrUnknown, `operator "conv2d_topk" has no attribute "epz"`, "did you mean eps?"},
 		{"pad", "1.5", AttrInvalid, `attribute "pad": got "1.5", want a value of type int`, "--attr pad=3"},
 		{"eps", "small", AttrInvalid, `want a value of type float`, "--attr eps=1e-5"},
-		{"eps", "nan", AttrInvalid, `want a value of type float`, ""},
+		{"eps", "nan", AttrInvalid, `got "nan", which is no value of an attribute`, ""},
+		{"eps", "1e400", AttrInvalid, `got "1e400", which is beyond the range of float64`, ""},
+		{"pad", "9223372036854775808", AttrInvalid, `which does not fit 64 bits`, "--attr pad=3"},
 		{"causal", "maybe", AttrInvalid, `want a value of type bool`, "--attr causal=true"},
 		{"approximate", "tan", AttrInvalid, `got "tan", want one of none, tanh`, "did you mean tanh?"},
 	} {
