@@ -179,8 +179,8 @@ func atLeast(x []float64, least float64) []float64 {
 	return out
 }
 
-// overflows marks the elements whose partial sums may leave the range of the accumulation type. Only operands near the end
-// of the range come that far, and for them S is computed again: dots keeps the errors in its place.
+// overflows marks the elements whose partial sums may leave the range of the accumulation type. Only operands near the
+// end of the range come that far, and for them S is computed again: dots keeps the errors in its place.
 func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) {
 	ma, mb := largest(a.v), largest(b.v)
 	if top := float64(float64(s.k)*float64(ma*mb)) + s.bias; top < m.limit/2 {

@@ -190,8 +190,8 @@ func TestHonestImplementationsKeepTheBound(t *testing.T) {
 	}
 }
 
-// TestExtremeValuesRaiseNoAlarm is the same for the two distributions that made others' checks unusable: published rates
-// of false alarms are 94 % under adversarial and 73 % under nan_injected values.
+// TestExtremeValuesRaiseNoAlarm is the same for the two distributions that made others' checks unusable: published
+// rates of false alarms are 94 % under adversarial and 73 % under nan_injected values.
 func TestExtremeValuesRaiseNoAlarm(t *testing.T) {
 	n := 200
 	if testing.Short() {
