@@ -29,18 +29,26 @@ type chunk struct {
 	undetermined []bool // nil: none in this chunk
 }
 
-// buffers hold the parts of a chunk that have to be computed; the others alias the caller's arrays.
-type buffers struct{ got, want, bound []float64 }
+// buffers hold the parts of a chunk that have to be computed; the others alias the caller's arrays. Each is made when
+// it is first needed: a small comparison would spend more time on clearing them than on its elements.
+type buffers struct {
+	most             int // elements of a chunk
+	got, want, bound []float64
+}
 
-func newBuffers(n int) *buffers {
-	n = min(n, chunkElems)
-	all := make([]float64, 3*n)
-	return &buffers{all[:n:n], all[n : 2*n : 2*n], all[2*n:]}
+func newBuffers(n int) *buffers { return &buffers{most: min(n, chunkElems)} }
+
+// use returns the first n elements of one of the buffers.
+func (b *buffers) use(buf *[]float64, n int) []float64 {
+	if *buf == nil {
+		*buf = make([]float64, b.most)
+	}
+	return (*buf)[:n]
 }
 
 // load reads n elements from position lo.
 func (b *buffers) load(p *plan, lo, n int) chunk {
-	c := chunk{lo: lo, got: b.got[:n]}
+	c := chunk{lo: lo, got: b.use(&b.got, n)}
 	size := p.d.Size()
 	dtype.Decode(c.got, p.d, p.got[lo*size:(lo+n)*size])
 	b.loadExpected(p, &c, n)
@@ -64,8 +72,9 @@ func (b *buffers) loadExpected(p *plan, c *chunk, n int) {
 	c.want = b.saturate(p, c.want)
 	c.bound = b.loadBound(p, c.want, c.lo, n)
 	if len(inf) > 0 {
-		copy(b.bound, c.bound)
-		c.bound = b.bound[:n]
+		own := b.use(&b.bound, n)
+		copy(own, c.bound)
+		c.bound = own
 		for _, i := range inf {
 			c.bound[i] = 0 // an infinity becomes the largest finite value exactly
 		}
@@ -81,13 +90,17 @@ func (b *buffers) loadWant(p *plan, lo, n int) []float64 {
 		t = p.want.Exact
 	}
 	size := t.DType.Size()
-	dtype.Decode(b.want[:n], t.DType, p.stored[lo*size:(lo+n)*size])
-	return b.want[:n]
+	out := b.use(&b.want, n)
+	dtype.Decode(out, t.DType, p.stored[lo*size:(lo+n)*size])
+	return out
 }
 
 // loadBound returns the bounds of a chunk at what is wanted there.
 func (b *buffers) loadBound(p *plan, want []float64, lo, n int) []float64 {
-	out := b.bound[:n]
+	if p.regime == Bound && p.want.Bound != nil && !p.wantULP {
+		return p.want.Bound[lo : lo+n]
+	}
+	out := b.use(&b.bound, n)
 	switch {
 	case p.regime != Bound:
 		atol, rtol := p.tol.Abs, p.tol.Rel
@@ -96,8 +109,6 @@ func (b *buffers) loadBound(p *plan, want []float64, lo, n int) []float64 {
 		}
 	case p.want.Bound == nil:
 		clear(out)
-	case !p.wantULP:
-		return p.want.Bound[lo : lo+n]
 	default:
 		copy(out, p.want.Bound[lo:lo+n])
 	}
@@ -126,7 +137,7 @@ func (p *plan) marks(lo, n int) []bool {
 // saturate clamps what is wanted to the range of the dtype. Clamping moves no two numbers apart, so that the bound of
 // the unclamped value still holds.
 func (b *buffers) saturate(p *plan, raw []float64) []float64 {
-	out, low, high := b.want[:len(raw)], p.minFinite(), p.maxFinite
+	out, low, high := b.use(&b.want, len(raw)), p.minFinite(), p.maxFinite
 	for i, w := range raw {
 		out[i] = max(low, min(high, w))
 	}

@@ -101,7 +101,8 @@ func (p *plan) fillStats(rep *Report, f *fullPass, out *shared) {
 		ulp.add(seg.ulp.value())
 	}
 	s.MeanAbs, s.MeanRel, s.MeanULP = abs.mean(s.Count), rel.mean(s.RelCount), ulp.mean(s.Count)
-	s.P50Abs, s.P90Abs, s.P99Abs = f.hist.quantile(0.5), f.hist.quantile(0.9), f.hist.quantile(0.99)
+	q := f.hist.quantiles(0.5, 0.9, 0.99)
+	s.P50Abs, s.P90Abs, s.P99Abs = q[0], q[1], q[2]
 	rep.Stats = s
 }
 

@@ -68,7 +68,10 @@ func newFullPass(p *plan, out *shared) *fullPass {
 	f := &fullPass{p: p, out: out, errors: newErrorMap(p.want.Shape)}
 	if !p.integer {
 		f.buf, f.diff = newBuffers(n), make([]float64, n)
-		f.ulp, f.scratch = make([]uint64, n), make([]byte, 8*n)
+		f.ulp = make([]uint64, n)
+		if p.d != dtype.Float32 && p.d != dtype.Float64 {
+			f.scratch = make([]byte, 8*n)
+		}
 	}
 	for i := range f.tops {
 		f.tops[i] = newTop(p.opt.Worst)

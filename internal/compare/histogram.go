@@ -81,20 +81,26 @@ func (h *histogram) merge(o *histogram) {
 	h.total += o.total
 }
 
-// quantile returns the lower edge of the bucket that holds sorted[round(q*(n-1))], or 0 for no elements.
-func (h *histogram) quantile(q float64) float64 {
+// quantiles returns, for each q in rising order, the lower edge of the bucket that holds sorted[round(q*(n-1))]; zeros
+// for no elements.
+func (h *histogram) quantiles(qs ...float64) []float64 {
+	out := make([]float64, len(qs))
 	if h.total == 0 {
-		return 0
+		return out
 	}
-	rank := rankIndex(q, h.total)
+	next, below := 0, 0 // below: elements in lower buckets
+	rank := rankIndex(qs[0], h.total)
 	for e, p := range h.page {
 		if p == 0 {
 			continue
 		}
 		for s, n := range h.counts[int(p)<<subBits : (int(p)+1)<<subBits] {
-			rank -= int(n)
-			if rank < 0 {
-				return math.Float64frombits(uint64(e)<<52 | uint64(s)<<(52-subBits))
+			for below += int(n); rank < below; {
+				out[next] = math.Float64frombits(uint64(e)<<52 | uint64(s)<<(52-subBits))
+				if next++; next == len(qs) {
+					return out
+				}
+				rank = rankIndex(qs[next], h.total)
 			}
 		}
 	}
