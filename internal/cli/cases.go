@@ -142,9 +142,16 @@ func runCases(term *terminal, flags casesFlags, asJSON bool) error {
 	}
 	if flags.dir != "" {
 		term.note("wrote the inputs of %d cases to %s", flags.count, flags.dir)
+		next := inputsFile(flags.dir, flags.count)
+		if _, err := os.Stat(next); err == nil {
+			term.note("%s and what follows it are of an earlier run", next)
+		}
 	}
 	return nil
 }
+
+// inputsFile is where the inputs of case i go.
+func inputsFile(dir string, i int) string { return filepath.Join(dir, strconv.Itoa(i)+".safetensors") }
 
 // makeCase makes case i and, where there is a directory, writes its inputs.
 func makeCase(term *terminal, schema *opspec.Schema, stream *gen.Stream, i int, dir string) (caseInfo, error) {
@@ -158,7 +165,7 @@ func makeCase(term *terminal, schema *opspec.Schema, stream *gen.Stream, i int, 
 	}
 	info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
 	if dir != "" {
-		info.File = filepath.Join(dir, strconv.Itoa(i)+".safetensors")
+		info.File = inputsFile(dir, i)
 		if err := writeInputs(info.File, schema, c); err != nil {
 			return caseInfo{}, err
 		}
