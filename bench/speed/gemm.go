@@ -69,7 +69,11 @@ func product(m, n, k, threads int, transB bool, goal float64) Row {
 		}
 		return timeOf(call), theirs, agree("sum of |c|", sumOfMagnitudes(c), check, 1e-12)
 	}
-	return Row{Name: name, Goal: Goal{Speed: goal}, Work: flops(m, n, k), Unit: "F", Setup: setup}
+	return Row{
+		Name: name, Goal: Goal{Speed: goal}, Work: flops(m, n, k), Unit: "F", Setup: setup,
+		Note: "The oracle's product of float64 matrices (gemm.Mul), whose bits depend neither on tiles nor on threads, " +
+			"against numpy.matmul, into a given output.",
+	}
 }
 
 // boundOverProduct compares the product with its magnitudes with the product alone, both ours.
@@ -81,7 +85,10 @@ func boundOverProduct(n, threads int) Row {
 		return both, timeOf(func() { gemm.Mul(c, x, y, n, n, n, opt) }), nil
 	}
 	name := fmt.Sprintf("matmul %d³ with bound over without, %s", n, threadsName(threads))
-	return Row{Name: name, Goal: Goal{Cost: 2.2}, Setup: setup}
+	return Row{
+		Name: name, Goal: Goal{Cost: 2.2}, Setup: setup,
+		Note: "The product and the product of magnitudes in one sweep (gemm.MulAbs) against gemm.Mul.",
+	}
 }
 
 // boundOverNumpy compares the product and the product of magnitudes with numpy doing both.
@@ -97,7 +104,10 @@ func boundOverNumpy(n, threads int) Row {
 		return timeOf(call), theirs, agree("sum of s", sumOfMagnitudes(s), check, 1e-12)
 	}
 	name := fmt.Sprintf("matmul %d³ with bound, %s", n, threadsName(threads))
-	return Row{Name: name, Goal: Goal{Speed: 0.8}, Work: 2 * flops(n, n, n), Unit: "F", Setup: setup}
+	return Row{
+		Name: name, Goal: Goal{Speed: 0.8}, Work: 2 * flops(n, n, n), Unit: "F", Setup: setup,
+		Note: "gemm.MulAbs against numpy.matmul of the operands and of their magnitudes.",
+	}
 }
 
 // flops returns the billions of additions and multiplications of a product.

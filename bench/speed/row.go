@@ -15,7 +15,8 @@ type Row struct {
 	Goal Goal
 	Work float64 // of one repetition, in billions of Unit; 0: only times are printed
 	Unit string
-	Note string // what the page says about the row, beside the table
+	Note string // what the two sides do, for the page; rows that share one stand next to each other
+	Why  string // the reason that the page gives where the row is short of its goal
 	// Setup makes the inputs and returns both sides; an errNotHere says why this machine cannot run the row.
 	Setup func(b *Bench) (ours, theirs Side, err error)
 }
@@ -37,6 +38,14 @@ func (g Goal) ratio(ours, theirs time.Duration) (float64, bool) {
 	}
 	r := theirs.Seconds() / ours.Seconds()
 	return r, r >= g.Speed
+}
+
+// shortfall returns by how much a ratio misses the goal, in percent of the goal.
+func (g Goal) shortfall(ratio float64) float64 {
+	if g.Cost != 0 {
+		return 100 * (ratio/g.Cost - 1)
+	}
+	return 100 * (1 - ratio/g.Speed)
 }
 
 // String returns the goal as the table shows it: the speed relative to theirs, or the time.

@@ -102,11 +102,14 @@ func TestAgree(t *testing.T) {
 }
 
 func TestMarkdownAndShort(t *testing.T) {
-	row := func(name string) *Row { return &Row{Name: name, Goal: Goal{Speed: 1}, Work: 1, Unit: "F"} }
+	row := func(name string) *Row {
+		return &Row{Name: name, Goal: Goal{Speed: 1}, Work: 1, Unit: "F", Note: "One thing.", Why: "It is " + name + "."}
+	}
 	results := []Result{
 		{Row: row("fast"), Ours: time.Second, Theirs: 2 * time.Second, Spread: 1.1},
 		{Row: row("slow"), Ours: 2 * time.Second, Theirs: time.Second, Spread: 1},
 		{Row: row("elsewhere"), Skipped: "no device"},
+		{Row: &Row{Name: "info", Note: "Another."}, Ours: time.Second, Theirs: time.Second, Spread: 1},
 	}
 	if got := slices.Collect(shortOf(results)); !slices.Equal(got, []string{"slow"}) {
 		t.Errorf("shortOf = %q, want slow", got)
@@ -115,8 +118,11 @@ func TestMarkdownAndShort(t *testing.T) {
 	for _, want := range []string{
 		"- processor: P\n",
 		"| fast | 1s (1 GF/s) | 2s (0.5 GF/s) | 2.00× | speed ≥ 1× | 10 % | ok |\n",
-		"| slow | 2s (0.5 GF/s) | 1s (1 GF/s) | 0.50× | speed ≥ 1× | 0 % | short |\n",
+		"| slow | 2s (0.5 GF/s) | 1s (1 GF/s) | 0.50× | speed ≥ 1× | 0 % | short by 50 % |\n",
 		"| elsewhere | - | - | - | speed ≥ 1× | - | not run: no device |\n",
+		"| info | 1s | 1s | 1.00× | none | 0 % |  |\n",
+		"\n1 of 2 goals are met.\n\n**slow** is at 0.50× where the goal is speed ≥ 1×: short by 50 %. It is slow.\n",
+		"\n- fast; slow; elsewhere: One thing.\n- info: Another.\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("markdown lacks %q:\n%s", want, got)

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ func (r Result) cells() [7]string {
 		return [7]string{r.Row.Name, "-", "-", "-", r.Row.Goal.String(), "-", "not run: " + r.Skipped}
 	}
 	ratio, ok := r.Row.Goal.ratio(r.Ours, r.Theirs)
-	verdict := "short"
+	verdict := fmt.Sprintf("short by %.0f %%", r.Row.Goal.shortfall(ratio))
 	switch {
 	case r.Row.Goal == Goal{}:
 		verdict = ""
@@ -125,11 +126,13 @@ func printFacts(w io.Writer, facts []fact) {
 	fmt.Fprintln(w)
 }
 
-// markdown returns the table for a file.
+// markdown returns the page: facts, table, what the rows do, and what is short and why.
 func markdown(facts []fact, results []Result) []byte {
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Speed\n\nPrinted by `make bench`. A ratio is our speed over theirs, or, where the goal is a "+
-		"time, our time over theirs.\nNoise is how much slower than the best sample the median was, on the noisier side.\n\n")
+	fmt.Fprintf(&out, "# Speed\n\nWritten by `make bench BENCHFLAGS=\"-o docs/evidence/speed.md\"`. Both sides of a row are "+
+		"timed in turns, in one run on one\nmachine, and the best sample of each counts. A ratio is our speed over theirs, "+
+		"or, where the goal is a time, our time over\ntheirs. Noise is how much slower than the best sample the median was, "+
+		"on the noisier side. Rows without a goal are for\ninformation.\n\n")
 	for _, f := range facts {
 		fmt.Fprintf(&out, "- %s: %s\n", f.name, f.value)
 	}
@@ -138,5 +141,46 @@ func markdown(facts []fact, results []Result) []byte {
 		cells := r.cells()
 		fmt.Fprintf(&out, "| %s |\n", strings.Join(cells[:], " | "))
 	}
+	writeShort(&out, results)
+	writeNotes(&out, results)
 	return out.Bytes()
+}
+
+// writeShort says which rows miss their goal, by how much and why.
+func writeShort(out *bytes.Buffer, results []Result) {
+	short := slices.Collect(shortOf(results))
+	goals := 0
+	for _, r := range results {
+		if r.Skipped == "" && r.Row.Goal != (Goal{}) {
+			goals++
+		}
+	}
+	fmt.Fprintf(out, "\n## Goals\n\n%d of %d goals are met.\n", goals-len(short), goals)
+	for _, r := range results {
+		if !slices.Contains(short, r.Row.Name) {
+			continue
+		}
+		ratio, _ := r.Row.Goal.ratio(r.Ours, r.Theirs)
+		fmt.Fprintf(out, "\n**%s** is at %.2f× where the goal is %v: short by %.0f %%.", r.Row.Name, ratio, r.Row.Goal,
+			r.Row.Goal.shortfall(ratio))
+		if r.Row.Why != "" {
+			fmt.Fprintf(out, " %s", r.Row.Why)
+		}
+		fmt.Fprintln(out)
+	}
+}
+
+// writeNotes says what the rows do; rows next to each other may share a note.
+func writeNotes(out *bytes.Buffer, results []Result) {
+	fmt.Fprintf(out, "\n## Rows\n\n")
+	for i := 0; i < len(results); {
+		note := results[i].Row.Note
+		var names []string
+		for ; i < len(results) && results[i].Row.Note == note; i++ {
+			names = append(names, results[i].Row.Name)
+		}
+		if note != "" {
+			fmt.Fprintf(out, "- %s: %s\n", strings.Join(names, "; "), note)
+		}
+	}
 }
