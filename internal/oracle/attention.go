@@ -47,7 +47,12 @@ func (c *call) attend(out *result, at int, h head) {
 	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
 	totals, least := make([]num, h.m), make([]float64, h.m)
 	special := make([]bool, h.m)
-	peak := largest(h.v)
+	peak := largest(finitePart(h.v))
+	// Before it is divided by their sum, a sum of weights of up to 1 times values may overflow.
+	var crowded classes
+	if float64(float64(2*h.n)*peak) >= c.limit {
+		crowded = clsPosInf | clsNegInf | clsNaN
+	}
 	open, openKeys := !allFinite(h.v), !allFinite(h.k)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
@@ -61,7 +66,7 @@ func (c *call) attend(out *result, at int, h head) {
 				special[i] = !allFinite(scores.v[i*h.n : (i+1)*h.n])
 			}
 			if special[i] {
-				c.attendRow(out, at+i*h.d, &h, i, &scores, w)
+				c.attendRow(out, at+i*h.d, &h, i, &scores, w, crowded)
 				continue
 			}
 			totals[i], least[i] = w.total, w.least
@@ -77,6 +82,7 @@ func (c *call) attend(out *result, at int, h head) {
 				continue
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
+			x.w |= crowded
 			if x.w == 0 { // a mean of values lies among them
 				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+float64(2*c.tiny))
 			}
@@ -95,7 +101,8 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 		top = c.max2(top, w.p[j-lo])
 	}
 	// The exponent of the maximum is zero but for the roundings of both products, and no other exceeds it.
-	slip := float64(2 * abs(top.v) * c.expArg)
+	reach := abs(top.v) + top.e // an implementation's own maximum
+	slip := float64(2 * reach * c.expArg)
 	most := float64(libm.Exp(slip) * (1 + float64(2*c.expRel)))
 	w.least = 0.5 / most
 	roof := c.limit // weights beyond are infinite and no cap holds
@@ -107,7 +114,7 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	for j, s := range w.p {
 		x := c.sub(s, top)
 		if x.v-x.v == 0 {
-			x.e += float64((abs(s.v) + abs(top.v)) * c.expArg)
+			x.e += float64((abs(s.v) + s.e + reach) * c.expArg)
 		}
 		x = c.exp(x)
 		if x.v-x.v == 0 {
@@ -128,7 +135,8 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	return w
 }
 
-// castWeight adds the rounding of a weight to the type of the case, before or after it was divided by their sum.
+// castWeight adds the rounding of a weight to the type of the case: at the end, after it was divided by their sum, or
+// when its tile was met.
 func (c *call) castWeight(p *num, total num, least float64) {
 	if !p.clean() {
 		return
@@ -139,12 +147,15 @@ func (c *call) castWeight(p *num, total num, least float64) {
 		return
 	}
 	normalised := q / math.Max(total.v-total.e, least)
-	p.e += math.Max(c.T.HalfULP(q), float64((total.v+total.e)*c.T.HalfULP(normalised)))
+	after := float64((total.v + total.e) * c.T.HalfULP(normalised))
+	// Rounded beside an earlier, smaller maximum, the weight was larger and stood elsewhere between powers of two.
+	earlier := float64(q * c.T.UnitRoundoff())
+	p.e += math.Max(math.Max(c.T.HalfULP(q), after), earlier)
 }
 
 // attendRow fills one row whose scores or values are not all finite, by the rules for single values. A value or
 // key outside the visible range may still reach the sum with weight zero: 0·NaN is NaN.
-func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights) {
+func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights, crowded classes) {
 	lo, hi := h.visible(i)
 	finite, hidden := false, false
 	for j := range h.n {
@@ -167,8 +178,11 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 			s.add(c.mul(w.p[j-lo], c.input(v)))
 		}
 		o := c.divLeast(s.total(&c.arith), w.total, w.least)
-		if maskedNaN && o.v == o.v {
-			o.w |= clsNaN
+		if o.v == o.v {
+			o.w |= crowded &^ classOf(o.v)
+			if maskedNaN {
+				o.w |= clsNaN
+			}
 		}
 		out.set(at+x, o)
 		if !finite {
@@ -201,7 +215,7 @@ func (c *call) attention() error {
 		if causal {
 			hi = min(n, i+off+1)
 		}
-		if window > 0 {
+		if window > 0 && window < n+m {
 			lo = i + off - window + 1
 		}
 		lo = min(max(0, lo), n)
@@ -273,7 +287,7 @@ func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
 		Contract: "float32 accumulation (float64 for float64), online or two-pass softmax over tiles of 16 keys or more, " +
 			"weights may be rounded to the input type before the product with v; rows that see no finite score undetermined",
 		Schema: &opspec.Schema{
-			Dims: dims, Relations: []string{"HQ % HKV == 0"}, DTypes: plainFloats(),
+			Dims: dims, Relations: []string{"HQ % HKV == 0", "window >= 0"}, DTypes: plainFloats(),
 			Inputs: []opspec.Input{
 				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}}, {Name: "k", Dims: kv}, {Name: "v", Dims: kv},
 			},
@@ -308,7 +322,7 @@ func attentionOps() []*Op {
 	s.Dims[0].Candidates = []int{2, 3, 5} // so that one empty sequence leaves others to judge
 	s.Inputs = append([]opspec.Input{{Name: "q", Dims: []string{"B", "HQ", "D"}}}, s.Inputs[1], s.Inputs[2], lens)
 	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
-	s.Attrs = s.Attrs[3:]
+	s.Attrs, s.Relations = s.Attrs[3:], s.Relations[:1]
 	decode.ref = (*call).decodeAttention
 	return []*Op{
 		full,

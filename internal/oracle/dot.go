@@ -72,7 +72,11 @@ func (m *arith) dotRounding(k int, tensorCore float64) (onS, onT float64) {
 // also have been the first term of the sum, where every partial sum carries it.
 func (p *product) biased(m *arith, i int, x, bias num, s dotShape) num {
 	if x.v-x.v != 0 || bias.v-bias.v != 0 {
-		return m.add(x, bias)
+		y := m.add(x, bias)
+		if p.pos != nil && math.IsInf(y.v, 0) && m.partial(p.pos[i]+abs(bias.v), p.neg[i]+abs(bias.v)) != 0 {
+			y.w |= clsNaN // the infinity may meet a partial sum that overflowed the other way
+		}
+		return y
 	}
 	_, onT := m.dotRounding(s.k+1, s.tensorCore)
 	x.e += float64(onT * abs(bias.v))

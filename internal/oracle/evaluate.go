@@ -3,6 +3,7 @@
 package oracle
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -83,6 +84,9 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		od, err := o.ElemType(d)
 		if err != nil {
 			return nil, err
+		}
+		if err := outShapes[o.Name].CheckBytes(dtype.Float64); err != nil {
+			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
 		c.outs[o.Name] = newResult(od, outShapes[o.Name], d, o.Saturate)
 	}

@@ -202,7 +202,7 @@ func indexOps() []*Op {
 			Contract: "exact; equal values in any order; subnormals kept or flushed",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("N", false, 8, 17, 64, 257)},
-				DTypes: plainFloats(), Relations: []string{"k <= N"}, Attrs: []opspec.Attr{k(1, 2, 8)},
+				DTypes: plainFloats(), Relations: []string{"k >= 1", "k <= N"}, Attrs: []opspec.Attr{k(1, 2, 8)},
 				Inputs: []opspec.Input{{Name: "input", Dims: []string{"R", "N"}}},
 				Outputs: []opspec.Output{
 					{Name: "values", Dims: []string{"R", "k"}}, {Name: "indices", Dims: []string{"R", "k"}, DType: "int64"},
@@ -216,7 +216,7 @@ func indexOps() []*Op {
 				"rows with a non-finite logit undetermined",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("E", false, 8, 16, 60, 128)},
-				DTypes: plainFloats(), Relations: []string{"k <= E"},
+				DTypes: plainFloats(), Relations: []string{"k >= 1", "k <= E"},
 				Attrs: []opspec.Attr{
 					k(2, 1, 8),
 					{Name: "renormalize", Kind: opspec.Bool, Values: []any{false, true}, Doc: "weights of a row sum to one"},

@@ -3,8 +3,11 @@
 package oracle
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 )
 
 // parallelWork is the least number of elementary steps worth a goroutine; below it a start costs more than it saves.
@@ -25,12 +28,21 @@ func parallel(n, work int, f func(lo, hi int)) {
 		next <- lo
 	}
 	close(next)
+	var fault atomic.Value // a panic of ours reaches the caller, who may be a server that goes on
 	for range workers {
 		wg.Go(func() {
+			defer func() {
+				if r := recover(); r != nil {
+					fault.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", r, debug.Stack()))
+				}
+			}()
 			for lo := range next {
 				f(lo, min(n, lo+chunk))
 			}
 		})
 	}
 	wg.Wait()
+	if r := fault.Load(); r != nil {
+		panic(r)
+	}
 }

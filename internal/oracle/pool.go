@@ -14,7 +14,7 @@ func (c *call) pool(f func(window []float64, size int) num) {
 	h, w, oh, ow := c.dim("H"), c.dim("W"), c.dim("OH"), c.dim("OW")
 	k, stride, pad := c.attrs.Int("kernel"), c.attrs.Int("stride"), c.attrs.Int("padding")
 	parallel(len(out.Value), 16*k*k, func(lo, hi int) {
-		window := make([]float64, 0, k*k)
+		window := make([]float64, 0, min(k, h)*min(k, w))
 		for i := lo; i < hi; i++ {
 			plane := x[i/(oh*ow)*h*w:]
 			y0, x0 := i/ow%oh*stride-pad, i%ow*stride-pad

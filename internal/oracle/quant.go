@@ -17,6 +17,7 @@ type granularity struct {
 	name, doc string
 	scaleDims []string
 	attrs     []opspec.Attr
+	relations []string
 	// block returns the number of the block that element i belongs to.
 	block func(c *call, i int) int
 }
@@ -26,11 +27,11 @@ func granularities() []granularity {
 		Name: "group", Kind: opspec.Int, Values: []any{32, 64, 128}, Doc: "elements of a row that share a scale",
 	}
 	return []granularity{
-		{"tensor", "one scale for all", []string{"1"}, nil, func(*call, int) int { return 0 }},
-		{"row", "a scale a row", []string{"R"}, nil, func(c *call, i int) int { return i / c.dim("C") }},
+		{"tensor", "one scale for all", []string{"1"}, nil, nil, func(*call, int) int { return 0 }},
+		{"row", "a scale a row", []string{"R"}, nil, nil, func(c *call, i int) int { return i / c.dim("C") }},
 		{
 			"group", "a scale for each group of a row, the last one possibly shorter", []string{"R", "(C+group-1)/group"},
-			[]opspec.Attr{group},
+			[]opspec.Attr{group}, []string{"group >= 1"},
 			func(c *call, i int) int {
 				w, g := c.dim("C"), c.attrs.Int("group")
 				return i/w*((w+g-1)/g) + i%w/g
@@ -117,7 +118,7 @@ func quantOps() []*Op {
 		return &Op{
 			Name: name, Family: "quant", Doc: doc, Contract: contract,
 			Schema: &opspec.Schema{
-				Dims: dims(), DTypes: plainFloats(), Attrs: g.attrs,
+				Dims: dims(), DTypes: plainFloats(), Attrs: g.attrs, Relations: g.relations,
 				Inputs: []opspec.Input{{Name: "input", Dims: rc(), Domain: opspec.Domain{Finite: true}}},
 				Outputs: []opspec.Output{
 					{Name: "q", Dims: rc(), DType: d, Saturate: true}, {Name: "scale", Dims: g.scaleDims, DType: "float32"},
@@ -140,7 +141,7 @@ func quantOps() []*Op {
 			Name: "dequantize_" + g.name, Family: "quant", Doc: "q scale, " + g.doc,
 			Contract: "one product in float32 (float64 for float64), one rounding to the output type",
 			Schema: &opspec.Schema{
-				Dims: dims(), DTypes: plainFloats(), Attrs: g.attrs,
+				Dims: dims(), DTypes: plainFloats(), Attrs: g.attrs, Relations: g.relations,
 				Inputs: []opspec.Input{
 					{Name: "q", Dims: rc(), DType: "int8"},
 					{
