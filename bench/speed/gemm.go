@@ -1,3 +1,5 @@
+// This file implements the rows of the matrix product.
+
 package main
 
 import (

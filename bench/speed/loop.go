@@ -1,3 +1,5 @@
+// This file implements the rows of whole cases: generate, refer, compare.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// This file implements the numpy side: one Python process that runs named snippets.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// This file implements rows: what is measured, against what, with which goal.
+
 package main
 
 import (

@@ -1,3 +1,5 @@
+// This file implements the table of results as text and markdown.
+
 package main
 
 import (
