@@ -132,7 +132,8 @@ func printFacts(w io.Writer, facts []fact) {
 func markdown(facts []fact, results []Result) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# Speed\n\nWritten by `make bench BENCHFLAGS=\"-o docs/evidence/speed.md\"`. Both sides "+
-		"of a row are timed in turns, in one run on one\nmachine, and the best sample of each counts. A ratio is our speed over theirs, "+
+		"of a row are timed in turns, in one run on one\nmachine, and the best sample of each counts. "+
+		"A ratio is our speed over theirs, "+
 		"or, where the goal is a time, our time over\ntheirs. Noise is how much slower than the best sample the median was, "+
 		"on the noisier side. Rows without a goal are for\ninformation.\n\n")
 	for _, f := range facts {
