@@ -183,7 +183,8 @@ func normOps() []*Op {
 			Doc:      "(x - mean) / sqrt(var + eps) weight + bias, moments over each group of channels",
 			Contract: moments + cast,
 			Schema: &opspec.Schema{
-				Dims: channelDims(), DTypes: plainFloats(), Outputs: output(ncl()), Relations: []string{"groups >= 1", "C % groups == 0"},
+				Dims: channelDims(), DTypes: plainFloats(), Outputs: output(ncl()),
+				Relations: []string{"groups >= 1", "C % groups == 0"},
 				Attrs: []opspec.Attr{
 					{Name: "groups", Kind: opspec.Int, Values: []any{2, 1, 4}, Doc: "number of groups of channels"},
 					floatAttr("eps", "added to the variance", 1e-5),
