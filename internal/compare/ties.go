@@ -122,15 +122,15 @@ func (r *tieRow) judgeAll(p *plan) error {
 		w, ok := e.exact.index(t.N)
 		r.kinds[j], r.got[j], r.want[j] = KindUnset, g, w
 		switch {
-		case e.marked:
-			r.kinds[j] = NotDetermined
-		case !e.isInt || !ok:
+		case !e.marked && (!e.isInt || !ok):
 			return diag.Errorf(BadWant, "", "want: element %v is %v, not an index below %d",
 				unravel(p.want.Shape, lo+j), e.want, t.N)
 		case !inRange:
 			r.kinds[j] = OutOfRange
 		case t.Distinct && r.taken[g] == r.number+1:
 			r.kinds[j] = Duplicate
+		case e.marked: // any order of any experts, but never an index out of range or taken twice
+			r.kinds[j] = NotDetermined
 		}
 		if inRange {
 			r.taken[g] = r.number + 1

@@ -48,11 +48,7 @@ func (c *call) attend(out *result, at int, h head) {
 	totals, least := make([]num, h.m), make([]float64, h.m)
 	special := make([]bool, h.m)
 	peak := largest(finitePart(h.v))
-	// Before it is divided by their sum, a sum of weights of up to 1 times values may overflow.
-	var crowded classes
-	if float64(float64(2*h.n)*peak) >= c.limit {
-		crowded = clsPosInf | clsNegInf | clsNaN
-	}
+	crowded := c.crowded(&h, peak)
 	open, openKeys := !allFinite(h.v), !allFinite(h.k)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
@@ -82,13 +78,42 @@ func (c *call) attend(out *result, at int, h head) {
 				continue
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
-			x.w |= crowded
+			if crowded != nil && h.severalTiles(i/h.d) {
+				x.w |= crowded[i%h.d]
+			}
 			if x.w == 0 { // a mean of values lies among them
 				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+float64(2*c.tiny))
 			}
 			out.set(at+i, x)
 		}
 	})
+}
+
+// severalTiles reports whether the keys of row i may lie in more than one tile, so that sums are rescaled.
+func (h *head) severalTiles(i int) bool {
+	lo, hi := h.visible(i)
+	return hi-lo > leastTile || lo/leastTile != (hi-1)/leastTile
+}
+
+// crowded returns, for each column of the values, what the accumulator of an online kernel may become before it is
+// rescaled: under a running maximum every weight may be as large as 1, so it reaches the sum of the values, and an
+// infinity rescaled by zero is NaN. Nil: far from overflow.
+func (c *call) crowded(h *head, peak float64) []classes {
+	if float64(float64(2*h.n)*peak) < c.limit {
+		return nil
+	}
+	pos, neg := make([]float64, h.d), make([]float64, h.d)
+	for i, x := range finitePart(h.v) {
+		pos[i%h.d] += math.Max(x, 0)
+		neg[i%h.d] += math.Max(-x, 0)
+	}
+	w := make([]classes, h.d)
+	for x := range w {
+		if w[x] = c.partial(float64(1.01*pos[x]), float64(1.01*neg[x])); w[x] != 0 {
+			w[x] |= clsNaN
+		}
+	}
+	return w
 }
 
 // weigh returns the weights of row i.
@@ -155,7 +180,7 @@ func (c *call) castWeight(p *num, total num, least float64) {
 
 // attendRow fills one row whose scores or values are not all finite, by the rules for single values. A value or
 // key outside the visible range may still reach the sum with weight zero: 0·NaN is NaN.
-func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights, crowded classes) {
+func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights, crowded []classes) {
 	lo, hi := h.visible(i)
 	finite, hidden := false, false
 	for j := range h.n {
@@ -179,7 +204,9 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 		}
 		o := c.divLeast(s.total(&c.arith), w.total, w.least)
 		if o.v == o.v {
-			o.w |= crowded &^ classOf(o.v)
+			if crowded != nil && h.severalTiles(i) {
+				o.w |= crowded[x] &^ classOf(o.v)
+			}
 			if maskedNaN {
 				o.w |= clsNaN
 			}

@@ -185,7 +185,7 @@ func (r *result) set(i int, x num) {
 	// Within its bound of the overflow threshold both sides of it are right, and beyond it only the infinity is:
 	// the comparison knows that, so an infinity of the right sign leaves nothing open there.
 	over := r.DType.OverflowThreshold()
-	if x.w == clsPosInf && x.v+b >= over || x.w == clsNegInf && x.v-b <= -over {
+	if b < noBound && (x.w == clsPosInf && x.v+b >= over || x.w == clsNegInf && x.v-b <= -over) {
 		return
 	}
 	r.mark(i)

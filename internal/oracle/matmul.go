@@ -92,12 +92,12 @@ func (c *call) int8Matmul() error {
 	return nil
 }
 
-// fp8Matmul: on tensor cores (Ada, Hopper) a block of up to 32 fp8 products is cut to 13 fractional bits below its
-// largest term and the running sum is kept to 13 bits as well. With promotion to float32 every 128 terms the sum of a
-// block of 128 is off by at most (128+2·4)·2^-13 of the largest term or partial sum in it, both at most T = (S+|v|)/2
-// of the block; summed over blocks, (136·2^-13)·S. The largest term bounds it too: each of the k terms loses at most
-// 2^-13·max|ab|, and each of the k/32 partial sums 2^-12 of its size. Without promotion the same holds with the
-// running sum of all terms in place of the block's.
+// fp8Matmul: on tensor cores (Ada: blocks of 16 products, Hopper: 32) every term of a block, the running sum among
+// them, is cut to 13 fractional bits below the largest of them, and the new running sum to 13 bits. Largest is the
+// running sum as soon as it exceeds the products, so a chain of n terms in blocks of 16 loses at most
+// (n + 2·n/16)·2^-13 of its largest partial sum or term. A chain ends after 128 terms where sums are promoted to
+// float32: over all chains that is at most (128+16)·2^-13·S. Chains also run over contiguous terms, forwards or
+// backwards, so no running sum leaves the range of differences of prefix sums, which for mixed signs is far below S.
 func (c *call) fp8Matmul() error {
 	a, b, out := c.data("a"), c.data("b"), c.out("output")
 	scaleA, scaleB := c.input(c.data("scale_a")[0]), c.input(c.data("scale_b")[0])
@@ -117,14 +117,21 @@ func (c *call) fp8Matmul() error {
 	if c.attrs.Bool("fast_accum") {
 		held = float64(s.k)
 	}
-	parallel(s.m*s.n, 32, func(lo, hi int) {
+	chain := math.Min(float64(s.k), held)
+	perChain := chain + float64(2*math.Ceil(chain/16))
+	inAll := float64(s.k) + float64(2*math.Ceil(float64(s.k)/16)) + float64(2*math.Ceil(float64(s.k)/held))
+	va, vb := c.data("a"), c.data("b")
+	parallel(s.m*s.n, s.k, func(lo, hi int) {
 		for j := lo; j < hi; j++ {
 			acc := p.at(j)
 			if acc.v-acc.v == 0 && c.narrow > 0 {
-				top := float64(rowMax[j/s.n] * colMax[j%s.n])
-				terms := math.Min(float64(float64(s.k)*top), float64(33*abs2[j]))
-				sums := float64(math.Ceil(math.Min(float64(s.k), held)/32) * abs2[j])
-				acc.e += float64(0x1p-13*terms) + float64(0x1p-12*sums)
+				low, high, sum := 0.0, 0.0, 0.0
+				for t := range s.k {
+					sum += float64(va[j/s.n*s.k+t] * vb[t*s.n+j%s.n])
+					low, high = math.Min(low, sum), math.Max(high, sum)
+				}
+				widest := math.Max(high-low, float64(rowMax[j/s.n]*colMax[j%s.n]))
+				acc.e += float64(0x1p-13 * math.Min(float64(perChain*abs2[j]), float64(inAll*widest)))
 			}
 			x := either(c.mul(c.mul(acc, scaleA), scaleB), c.mul(acc, c.mul(scaleA, scaleB)))
 			out.set(j, x)

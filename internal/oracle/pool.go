@@ -41,7 +41,7 @@ func poolOps() []*Op {
 					{Name: "OW", Expr: "(W+2*padding-kernel)/stride+1"},
 				},
 				Relations: []string{
-					"kernel >= 1", "stride >= 1", "padding >= 0", "padding*2 <= kernel", "H+2*padding >= kernel",
+					"kernel >= 1", "kernel <= 65536", "stride >= 1", "padding >= 0", "padding*2 <= kernel", "H+2*padding >= kernel",
 					"W+2*padding >= kernel",
 				},
 				DTypes: plainFloats(),
