@@ -118,10 +118,10 @@ func TestMarkdownAndShort(t *testing.T) {
 	for _, want := range []string{
 		"- processor: P\n",
 		"| fast | 1s (1 GF/s) | 2s (0.5 GF/s) | 2.00× | speed ≥ 1× | 10 % | ok |\n",
-		"| slow | 2s (0.5 GF/s) | 1s (1 GF/s) | 0.50× | speed ≥ 1× | 0 % | short by 50 % |\n",
+		"| slow | 2s (0.5 GF/s) | 1s (1 GF/s) | 0.50× | speed ≥ 1× | 0 % | short by 50.0 % |\n",
 		"| elsewhere | - | - | - | speed ≥ 1× | - | not run: no device |\n",
 		"| info | 1s | 1s | 1.00× | none | 0 % |  |\n",
-		"\n1 of 2 goals are met.\n\n**slow** is at 0.50× where the goal is speed ≥ 1×: short by 50 %. It is slow.\n",
+		"\n1 of 2 goals are met.\n\n**slow** is at 0.50× where the goal is speed ≥ 1×: short by 50.0 %. It is slow.\n",
 		"\n- fast; slow; elsewhere: One thing.\n- info: Another.\n",
 	} {
 		if !strings.Contains(got, want) {

@@ -21,7 +21,7 @@ func (r Result) cells() [7]string {
 		return [7]string{r.Row.Name, "-", "-", "-", r.Row.Goal.String(), "-", "not run: " + r.Skipped}
 	}
 	ratio, ok := r.Row.Goal.ratio(r.Ours, r.Theirs)
-	verdict := fmt.Sprintf("short by %.0f %%", r.Row.Goal.shortfall(ratio))
+	verdict := fmt.Sprintf("short by %.1f %%", r.Row.Goal.shortfall(ratio))
 	switch {
 	case r.Row.Goal == Goal{}:
 		verdict = ""
@@ -94,7 +94,7 @@ func machineFacts(b *Bench) ([]fact, error) {
 	}
 	return []fact{
 		{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)},
-		{"Go", runtime.Version()},
+		{"Go", fmt.Sprintf("%s, GOGC=%d", runtime.Version(), gcPercent)},
 		{"peer", fmt.Sprintf("numpy %s with %s, Python %s", a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
 		{"method", fmt.Sprintf("best of %d samples of at least %v, both sides in turns", b.rounds, b.sample)},
 		{"load before", firstField("/proc/loadavg")},
@@ -164,7 +164,7 @@ func writeShort(out *bytes.Buffer, results []Result) {
 			continue
 		}
 		ratio, _ := r.Row.Goal.ratio(r.Ours, r.Theirs)
-		fmt.Fprintf(out, "\n**%s** is at %.2f× where the goal is %v: short by %.0f %%.", r.Row.Name, ratio, r.Row.Goal,
+		fmt.Fprintf(out, "\n**%s** is at %.2f× where the goal is %v: short by %.1f %%.", r.Row.Name, ratio, r.Row.Goal,
 			r.Row.Goal.shortfall(ratio))
 		if r.Row.Why != "" {
 			fmt.Fprintf(out, " %s", r.Row.Why)
