@@ -3,6 +3,8 @@ package gemm
 // This file implements the division of a product into blocks and the goroutines that work on them.
 
 import (
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -31,16 +33,22 @@ type job struct {
 	across     int // blocks side by side
 	blocks     int
 
-	next atomic.Int64 // the next block to claim
-	done sync.WaitGroup
-	work func() // claims and computes until nothing is left; stored so that starting a goroutine allocates nothing
+	next  atomic.Int64 // the next block to claim
+	done  sync.WaitGroup
+	work  func()       // claims and computes until nothing is left; stored so that starting a goroutine allocates nothing
+	fault atomic.Value // a panic of ours reaches the caller, who may be a server that goes on
 }
 
 var jobs = sync.Pool{New: func() any {
 	j := new(job)
 	j.work = func() {
+		defer j.done.Done()
+		defer func() {
+			if r := recover(); r != nil {
+				j.fault.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", r, debug.Stack()))
+			}
+		}()
 		j.claim()
-		j.done.Done()
 	}
 	return j
 }}
@@ -87,15 +95,23 @@ func (j *job) halve() bool {
 	return true
 }
 
-// run works on the job with the calling goroutine and threads-1 others.
+// run works on the job with the calling goroutine and threads-1 others. When one of them panics, run does, but not
+// before all have stopped: the matrices are the caller's again then.
 func (j *job) run(threads int) {
-	others := min(threads, j.blocks) - 1
-	j.done.Add(max(others, 0))
-	for range others {
+	workers := min(threads, j.blocks)
+	if workers <= 1 {
+		j.claim()
+		return
+	}
+	j.done.Add(workers)
+	for range workers - 1 {
 		go j.work()
 	}
-	j.claim()
+	j.work()
 	j.done.Wait()
+	if r := j.fault.Load(); r != nil {
+		panic(r)
+	}
 }
 
 // claim computes blocks until all are taken.

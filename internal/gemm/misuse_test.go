@@ -1,8 +1,10 @@
 package gemm
 
 import (
+	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,5 +71,31 @@ func TestUpperHalvesCleared(t *testing.T) {
 	got, want := strings.Count(string(text), "\tVZEROUPPER\n\tRET\n"), strings.Count(string(text), "TEXT ")
 	if returns := strings.Count(string(text), "\tRET\n"); got != want || returns != want {
 		t.Errorf("kernel_amd64.s: %d functions, %d returns, %d after VZEROUPPER, want all equal", want, returns, got)
+	}
+}
+
+// TestPanicReachesCaller: every goroutine of a product panics, because a is shorter than newProblem would allow. One of
+// the panics must arrive in the caller and end no one else's program, and the next product must be right.
+func TestPanicReachesCaller(t *testing.T) {
+	const m, n, k = 256, 256, 64
+	src := source(1)
+	a, b := src.fill(make([]float64, m*k), 0), src.fill(make([]float64, k*n), 0)
+	got, want := make([]float64, m*n), make([]float64, m*n)
+	for _, threads := range []int{1, 4} {
+		p := newProblem(got, nil, a, b, m, n, k, Options{})
+		p.a = nil
+		func() {
+			defer func() {
+				if r := recover(); !strings.Contains(fmt.Sprint(r), "slice bounds out of range") {
+					t.Errorf("%d threads: the product panics with %v, want a range error", threads, r)
+				}
+			}()
+			p.solve(threads, false)
+		}()
+	}
+	Mul(got, a, b, m, n, k, Options{Threads: 4})
+	newProblem(want, nil, a, b, m, n, k, Options{}).solve(1, false)
+	if !slices.Equal(got, want) {
+		t.Error("the product after a panic differs from that of one thread")
 	}
 }
