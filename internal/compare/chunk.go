@@ -3,8 +3,10 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
@@ -169,10 +171,13 @@ func run(n, workers int, start func() pass) ([]pass, error) {
 	}
 	workers = max(1, min(workers, segments))
 	passes := make([]pass, workers)
+	for k := range passes {
+		passes[k] = start()
+	}
 	errs := make([]error, workers)
 	at := make([]int, workers)
 	var next atomic.Int64
-	work := func(k int) {
+	together(workers, func(k int) {
 		for {
 			s := int(next.Add(1)) - 1
 			if s >= segments {
@@ -183,20 +188,7 @@ func run(n, workers int, start func() pass) ([]pass, error) {
 				return
 			}
 		}
-	}
-	var wg sync.WaitGroup
-	for k := range passes {
-		passes[k] = start()
-		if k > 0 {
-			wg.Add(1)
-			go func() {
-				defer wg.Done()
-				work(k)
-			}()
-		}
-	}
-	work(0)
-	wg.Wait()
+	})
 	first := -1
 	for k, err := range errs {
 		if err != nil && (first < 0 || at[k] < at[first]) {
@@ -207,4 +199,31 @@ func run(n, workers int, start func() pass) ([]pass, error) {
 		return nil, errs[first]
 	}
 	return passes, nil
+}
+
+// together calls work(k) for every k below workers at the same time, the first in the calling goroutine. When one of
+// them panics, together does, but not before all have stopped: the data is the caller's again then.
+func together(workers int, work func(k int)) {
+	if workers == 1 {
+		work(0)
+		return
+	}
+	var fault atomic.Value // a panic of ours reaches the caller, who may be a server that goes on
+	guarded := func(k int) {
+		defer func() {
+			if r := recover(); r != nil {
+				fault.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", r, debug.Stack()))
+			}
+		}()
+		work(k)
+	}
+	var wg sync.WaitGroup
+	for k := 1; k < workers; k++ {
+		wg.Go(func() { guarded(k) })
+	}
+	guarded(0)
+	wg.Wait()
+	if r := fault.Load(); r != nil {
+		panic(r)
+	}
 }
