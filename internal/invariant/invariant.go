@@ -310,41 +310,13 @@ func notApplicable(format string, args ...any) Result {
 	return Result{Outcome: NotApplicable, Sentence: fmt.Sprintf(format, args...)}
 }
 
-// unknownHint names the nearest known invariant, or all of them.
+// unknownHint names the nearest known invariants, or all of them.
 func unknownHint(name string) string {
-	best, distance := "", 4
 	var names []string
 	for _, k := range kindList() {
 		names = append(names, k.Name)
-		if d := edits(strings.ToLower(name), k.Name); d < distance {
-			best, distance = k.Name, d
-		}
 	}
-	if best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	return "use one of " + strings.Join(names, ", ")
-}
-
-// edits is the number of single-letter changes from a to b, "-" and "_" being one letter (Levenshtein).
-func edits(a, b string) int {
-	a, b = strings.ReplaceAll(a, "-", "_"), strings.ReplaceAll(b, "-", "_")
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
+	return diag.Suggest(name, names, "use one of "+strings.Join(names, ", "))
 }
 
 // isNaN and isInf spare a call in the loops below.

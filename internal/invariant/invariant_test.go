@@ -430,8 +430,8 @@ func TestParse(t *testing.T) {
 		text, says, hint string
 		code             diag.Code
 	}{
-		{"non-negative", `unknown invariant "non-negative"`, `did you mean "non_negative"?`, UnknownName},
-		{"finit", `unknown invariant "finit"`, `did you mean "finite"?`, UnknownName},
+		{"non-negative", `unknown invariant "non-negative"`, "did you mean non_negative?", UnknownName},
+		{"finit", `unknown invariant "finit"`, "did you mean finite?", UnknownName},
 		{"", `unknown invariant ""`, "use one of shape_preserved, non_negative", UnknownName},
 		{"quantum", `unknown invariant "quantum"`, "use one of", UnknownName},
 		{"bounded", "two limits are needed", "write bounded(lo,hi)", BadParameters},
