@@ -126,7 +126,7 @@ func (p *plan) element(at int) Element {
 		return p.wholeElement(at)
 	}
 	c := newBuffers(1).load(p, at, 1)
-	e := Element{Index: unravel(p.want.Shape, at), Got: c.got[0], Want: c.want[0], Bound: c.bound[0]}
+	e := Element{Index: p.want.Shape.Unravel(at), Got: c.got[0], Want: c.want[0], Bound: c.bound[0]}
 	e.GotText, e.WantText = formatFloat(e.Got), formatFloat(e.Want)
 	e.Kind, _ = p.judge(e.Got, e.Want, e.Bound, c.undetermined != nil)
 	e.Wrong, _ = p.wrong(e.Kind)
@@ -143,7 +143,7 @@ func (p *plan) element(at int) Element {
 
 func (p *plan) wholeElement(at int) Element {
 	x := p.integerElement(at)
-	e := Element{Index: unravel(p.want.Shape, at), Got: x.got.float(), Want: x.want, Bound: x.bound}
+	e := Element{Index: p.want.Shape.Unravel(at), Got: x.got.float(), Want: x.want, Bound: x.bound}
 	e.GotText, e.WantText = x.got.String(), formatFloat(x.want)
 	if x.isInt {
 		e.WantText = x.exact.String()

@@ -67,7 +67,7 @@ func (f *facts) convincingPoison() bool {
 // run describes where wrong elements lie when they form one run in memory order.
 func (f *facts) run() string {
 	if f.m > 1 && f.m < f.n && f.m == f.last-f.first+1 {
-		return fmt.Sprintf(", one run from %s to %s", tuple(unravel(f.shape, f.first)), tuple(unravel(f.shape, f.last)))
+		return fmt.Sprintf(", one run from %s to %s", tuple(f.shape.Unravel(f.first)), tuple(f.shape.Unravel(f.last)))
 	}
 	return ""
 }
@@ -95,7 +95,7 @@ func (f *facts) nonFinite(add report) {
 		return
 	}
 	if f.m == 1 {
-		add(FindNonFinite, "the only error, at %s, is of class: %s", tuple(unravel(f.shape, f.first)), what)
+		add(FindNonFinite, "the only error, at %s, is of class: %s", tuple(f.shape.Unravel(f.first)), what)
 		return
 	}
 	add(FindNonFinite, "all %d errors are %s%s", f.m, what, f.filled())

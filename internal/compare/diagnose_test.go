@@ -34,7 +34,7 @@ func at(s tensor.Shape, idx ...int) int {
 
 func each(s tensor.Shape, do func(i int, idx []int)) {
 	for i := range s.Elems() {
-		do(i, unravel(s, i))
+		do(i, s.Unravel(i))
 	}
 }
 

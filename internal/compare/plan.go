@@ -139,7 +139,7 @@ func (w *Want) check() error {
 	if w.DType.Size() == 0 {
 		return bad("dtype %s does not exist", w.DType)
 	}
-	if _, err := tensor.ParseShape(int64s(w.Shape)); err != nil {
+	if _, err := tensor.ParseShape(w.Shape); err != nil {
 		return bad("%w", err)
 	}
 	n := w.Shape.Elems()
@@ -187,27 +187,9 @@ func (w *Want) check() error {
 	return nil
 }
 
-func int64s(s tensor.Shape) []int64 {
-	out := make([]int64, len(s))
-	for i, d := range s {
-		out[i] = int64(d)
-	}
-	return out
-}
-
 // badBound is the error for element i, whose bound is no bound.
 func (p *plan) badBound(i int, bound float64) error {
-	return diag.Errorf(BadWant, "", "want: the bound of element %v is %v", unravel(p.want.Shape, i), bound)
-}
-
-// unravel returns the index tuple of row-major position i.
-func unravel(s tensor.Shape, i int) []int {
-	idx := make([]int, len(s))
-	for k := len(s) - 1; k >= 0; k-- {
-		idx[k] = i % s[k]
-		i /= s[k]
-	}
-	return idx
+	return diag.Errorf(BadWant, "", "want: the bound of element %v is %v", p.want.Shape.Unravel(i), bound)
 }
 
 // maxFloat saturates a measure: statistics hold no infinities, because they could not be written as JSON numbers.

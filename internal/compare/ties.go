@@ -124,7 +124,7 @@ func (r *tieRow) judgeAll(p *plan) error {
 		switch {
 		case !e.marked && (!e.isInt || !ok):
 			return diag.Errorf(BadWant, "", "want: element %v is %v, not an index below %d",
-				unravel(p.want.Shape, lo+j), e.want, t.N)
+				p.want.Shape.Unravel(lo+j), e.want, t.N)
 		case !inRange:
 			r.kinds[j] = OutOfRange
 		case t.Distinct && r.taken[g] == r.number+1:

@@ -146,7 +146,7 @@ func (c FuzzConfig) shapes(root *rng.RNG) (map[string]tensor.Shape, tensor.Shape
 	r := root.Derive("shape")
 	if c.Schema == nil {
 		dims := c.Shapes.draw(r)
-		s, err := checkedShape(dims)
+		s, err := tensor.ParseShape(dims)
 		return nil, s, err
 	}
 	sizes := map[string]int{}
@@ -165,7 +165,7 @@ func (c FuzzConfig) shapes(root *rng.RNG) (map[string]tensor.Shape, tensor.Shape
 				dims[i] = v
 			}
 		}
-		return checkedShape(dims)
+		return tensor.ParseShape(dims)
 	}
 	shapes := map[string]tensor.Shape{}
 	representative := tensor.Shape{1}
@@ -199,14 +199,6 @@ func (o *ShapeOptions) draw(r *rng.RNG) []int {
 	seq := o.SeqLengths[r.Intn(len(o.SeqLengths))]
 	hidden := o.HiddenDims[r.Intn(len(o.HiddenDims))]
 	return []int{batch, seq, hidden}
-}
-
-func checkedShape(dims []int) (tensor.Shape, error) {
-	wide := make([]int64, len(dims))
-	for i, d := range dims {
-		wide[i] = int64(d)
-	}
-	return tensor.ParseShape(wide)
 }
 
 // labelStrides are the strides the published fuzzer writes beside contiguous data.

@@ -44,7 +44,7 @@ func checkDeterministic(_ Invariant, c *Context) Result {
 			}
 		}
 	}
-	idx := unravel(t.Shape, first)
+	idx := t.Shape.Unravel(first)
 	return violated(idx, "%d of %d elements differ between two runs of the same inputs, the first at %v: %s and %s", n,
 		t.Shape.Elems(), idx, show(t, idx), show(again, idx))
 }
@@ -89,10 +89,10 @@ func checkWritten(_ Invariant, c *Context) Result {
 	case n == 0:
 		return holds()
 	case n == t.Shape.Elems():
-		return violated(unravel(t.Shape, 0), "the output was never written: all %d elements hold the poison %#x", n,
+		return violated(t.Shape.Unravel(0), "the output was never written: all %d elements hold the poison %#x", n,
 			*c.Poison)
 	}
-	idx := unravel(t.Shape, first)
+	idx := t.Shape.Unravel(first)
 	return violated(idx, "%d of %d elements were never written, the first at %v: they hold the poison %#x", n,
 		t.Shape.Elems(), idx, *c.Poison)
 }
@@ -104,7 +104,7 @@ func (c *Context) wanted(i int) bool {
 		return false
 	}
 	var x float64
-	switch idx := unravel(w.Shape, i); {
+	switch idx := w.Shape.Unravel(i); {
 	case w.Exact != nil && w.Exact.Shape.Equal(w.Shape):
 		if w.Exact.DType == d {
 			return w.Exact.Bits(idx...) == *c.Poison

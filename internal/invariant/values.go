@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -15,16 +16,6 @@ const chunk = 2048
 // float64s makes a tensor of float64 values.
 func float64s(s tensor.Shape, v []float64) *tensor.Tensor {
 	return tensor.FromFloat64s(dtype.Float64, s, v)
-}
-
-// unravel returns the index tuple of row-major position i.
-func unravel(s tensor.Shape, i int) []int {
-	idx := make([]int, len(s))
-	for k := len(s) - 1; k >= 0; k-- {
-		idx[k] = i % s[k]
-		i /= s[k]
-	}
-	return idx
 }
 
 // find returns the position of the first element for which bad is true, or -1. Elements come as float64, a chunk at a
@@ -80,7 +71,7 @@ func checkElements(iv Invariant, c *Context) Result {
 	if at < 0 {
 		return holds()
 	}
-	idx := unravel(t.Shape, at)
+	idx := t.Shape.Unravel(at)
 	return violated(idx, "%d of %d elements %s, the first at %v: %v", count(t, bad), t.Shape.Elems(), what, idx,
 		t.At(idx...))
 }
@@ -129,7 +120,7 @@ func checkWideBounds(iv Invariant, t *tensor.Tensor) Result {
 	if first < 0 {
 		return holds()
 	}
-	idx := unravel(t.Shape, first)
+	idx := t.Shape.Unravel(first)
 	return violated(idx, "%d of %d elements are out of bounds, the first at %v: %v", n, t.Shape.Elems(), idx, t.At(idx...))
 }
 
@@ -149,24 +140,14 @@ func compareWide(d dtype.DType, b uint64, x float64) int {
 	floor := math.Floor(x)
 	var sign int
 	if d == dtype.Int64 {
-		sign = order(int64(b), int64(floor))
+		sign = cmp.Compare(int64(b), int64(floor))
 	} else {
-		sign = order(b, uint64(floor))
+		sign = cmp.Compare(b, uint64(floor))
 	}
 	if sign == 0 && floor != x {
 		return -1
 	}
 	return sign
-}
-
-func order[T int64 | uint64](x, y T) int {
-	switch {
-	case x < y:
-		return -1
-	case x > y:
-		return 1
-	}
-	return 0
 }
 
 // bounds returns the error bound of the reference at position i, 0 where there is none.
@@ -215,7 +196,7 @@ func checkNormalized(_ Invariant, c *Context) Result {
 	if first < 0 {
 		return holds()
 	}
-	idx := unravel(t.Shape[:len(t.Shape)-1], first)
+	idx := t.Shape[:len(t.Shape)-1].Unravel(first)
 	return violated(idx, "%d of %d rows do not sum to 1, the first at %v sums to %.9g, allowed is 1±%.3g", wrong, rows,
 		idx, firstSum, tol)
 }
@@ -301,7 +282,7 @@ func checkSymmetric(_ Invariant, c *Context) Result {
 	if first < 0 {
 		return holds()
 	}
-	idx := unravel(t.Shape, first)
+	idx := t.Shape.Unravel(first)
 	mirror := append([]int{}, idx...)
 	k := len(mirror)
 	mirror[k-1], mirror[k-2] = mirror[k-2], mirror[k-1]
@@ -360,8 +341,8 @@ func checkMonotonic(iv Invariant, c *Context) Result {
 	if first < 0 {
 		return holds()
 	}
-	idx := unravel(t.Shape, first)
-	before := unravel(t.Shape, first-stride)
+	idx := t.Shape.Unravel(first)
+	before := t.Shape.Unravel(first - stride)
 	word := "falls"
 	if iv.Down {
 		word = "rises"

@@ -107,7 +107,7 @@ func Allocate(d dtype.DType, s Shape, l Layout, p LayoutParams) (*Tensor, error)
 // hand on. Both are the same but for Broadcast, where fill has size 1 along the broadcast axis (0 when the axis
 // is empty) and view is fill expanded, so that writing fill gives each distinct element once.
 func AllocateFill(d dtype.DType, s Shape, l Layout, p LayoutParams) (fill, view *Tensor, err error) {
-	if _, err := parseInts(s); err != nil {
+	if _, err := ParseShape(s); err != nil {
 		return nil, nil, err
 	}
 	if err := s.CheckBytes(d); err != nil {
@@ -204,7 +204,7 @@ func (p LayoutParams) place(s Shape, l Layout) (geometry, error) {
 		lead = max(lead, 1)
 		base[a] += lead + tail
 	}
-	if _, err := parseInts(base); err != nil {
+	if _, err := ParseShape(base); err != nil {
 		return geometry{}, diag.Errorf(ShapeLimit, "use a smaller shape, gap, lead or tail",
 			"layout %s of shape %s needs a base of shape %s, past the limit of %d elements", l, s, base, int64(MaxElems))
 	}

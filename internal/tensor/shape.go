@@ -28,7 +28,7 @@ type Shape []int
 // ParseShape makes a Shape from dimensions that come from outside. It is the one place where they are checked:
 // at most MaxRank dimensions, none negative, and at most MaxElems elements. A dimension of 0 counts as 1 for the
 // last rule, so that the strides of an empty tensor cannot overflow either. The error names the dimension.
-func ParseShape(dims []int64) (Shape, error) {
+func ParseShape[T int | int64](dims []T) (Shape, error) {
 	if len(dims) > MaxRank {
 		return nil, diag.Errorf(ShapeRank, "merge dimensions before testing",
 			"shape has %d dimensions, the limit is %d", len(dims), MaxRank)
@@ -40,7 +40,7 @@ func ParseShape(dims []int64) (Shape, error) {
 			return nil, diag.Errorf(ShapeDim, "a dimension is 0 or more",
 				"dimension %d of shape %s is negative: %d", i, formatDims(dims), d)
 		}
-		if n := max(d, 1); n > MaxElems/elems {
+		if n := max(int64(d), 1); n > MaxElems/elems {
 			return nil, diag.Errorf(ShapeLimit, "use a smaller shape",
 				"dimension %d of shape %s is %d: the shape passes the limit of %d elements",
 				i, formatDims(dims), d, int64(MaxElems))
@@ -54,19 +54,11 @@ func ParseShape(dims []int64) (Shape, error) {
 
 // MustShape is ParseShape for literals in code; it panics where ParseShape fails.
 func MustShape(dims ...int) Shape {
-	s, err := parseInts(dims)
+	s, err := ParseShape(dims)
 	if err != nil {
 		panic("tensor: internal error: MustShape: " + err.Error())
 	}
 	return s
-}
-
-func parseInts(dims []int) (Shape, error) {
-	wide := make([]int64, len(dims))
-	for i, d := range dims {
-		wide[i] = int64(d)
-	}
-	return ParseShape(wide)
 }
 
 // Elems returns the number of elements: 1 for a scalar, 0 when any dimension is 0.
@@ -93,6 +85,16 @@ func (s Shape) Strides() []int {
 		n *= max(s[i], 1)
 	}
 	return st
+}
+
+// Unravel returns the index tuple of position i in row-major order. The shape has no dimension of 0.
+func (s Shape) Unravel(i int) []int {
+	idx := make([]int, len(s))
+	for k := len(s) - 1; k >= 0; k-- {
+		idx[k] = i % s[k]
+		i /= s[k]
+	}
+	return idx
 }
 
 // CheckBytes reports an error when a dense tensor of this shape and dtype is larger than MaxBytes, or the dtype

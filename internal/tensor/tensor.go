@@ -42,7 +42,7 @@ func dense(d dtype.DType, s Shape, data []byte) *Tensor {
 
 // FromBytes returns a dense tensor over data, which it keeps. The length must match shape and dtype exactly.
 func FromBytes(d dtype.DType, s Shape, data []byte) (*Tensor, error) {
-	if _, err := parseInts(s); err != nil {
+	if _, err := ParseShape(s); err != nil {
 		return nil, err
 	}
 	if err := s.CheckBytes(d); err != nil {
@@ -58,7 +58,7 @@ func FromBytes(d dtype.DType, s Shape, data []byte) (*Tensor, error) {
 // FromStorage returns a tensor with the given strides and offset (in elements) over data, which it keeps. It
 // proves that every element lies inside data; an empty tensor reaches none, and only its offset is checked.
 func FromStorage(d dtype.DType, s Shape, strides []int, offset int, data []byte) (*Tensor, error) {
-	if _, err := parseInts(s); err != nil {
+	if _, err := ParseShape(s); err != nil {
 		return nil, err
 	}
 	if err := s.CheckBytes(d); err != nil {

@@ -148,6 +148,23 @@ func TestShape(t *testing.T) {
 	}
 }
 
+func TestShapeUnravel(t *testing.T) {
+	for _, s := range []Shape{{}, {5}, {2, 3, 4}, {3, 1, 2, 2}} {
+		strides := s.Strides()
+		for i := range s.Elems() {
+			at, within := 0, true
+			idx := s.Unravel(i)
+			for k, x := range idx {
+				at += x * strides[k]
+				within = within && 0 <= x && x < s[k]
+			}
+			if at != i || !within || len(idx) != len(s) {
+				t.Errorf("%v.Unravel(%d) = %v, the index of position %d", s, i, idx, at)
+			}
+		}
+	}
+}
+
 // mustPanic runs f and reports the absence of a panic.
 func mustPanic(t *testing.T, name string, f func()) {
 	t.Helper()

@@ -108,7 +108,7 @@ func (t *Tensor) Expand(s Shape) (*Tensor, error) {
 
 // checkTarget checks a shape handed to a view.
 func (t *Tensor) checkTarget(s Shape) error {
-	if _, err := parseInts(s); err != nil {
+	if _, err := ParseShape(s); err != nil {
 		return err
 	}
 	return s.CheckBytes(t.DType)
