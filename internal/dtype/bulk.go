@@ -40,7 +40,7 @@ func Decode(dst []float64, d DType, src []byte) {
 			dst[i] = widen32(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 		}
 	case Float8E4M3FN, Float8E5M2:
-		decode8(dst, d, src)
+		decode8(dst, src, d.Float64)
 	default:
 		decodeInts(dst, d, src)
 	}
@@ -82,16 +82,16 @@ func allNormal16(w uint64) bool {
 	return (upper+0x7800*lanes)&(0x8000*lanes) == 0x8000*lanes
 }
 
-func decode8(dst []float64, d DType, src []byte) {
+func decode8[T float32 | float64](dst []T, src []byte, widen func(bits uint64) T) {
 	if len(src) < tableFrom {
 		for i, b := range src {
-			dst[i] = d.Float64(uint64(b))
+			dst[i] = widen(uint64(b))
 		}
 		return
 	}
-	var table [256]float64
+	var table [256]T
 	for i := range table {
-		table[i] = d.Float64(uint64(i))
+		table[i] = widen(uint64(i))
 	}
 	dst = dst[:len(src)]
 	for i, b := range src {

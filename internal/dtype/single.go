@@ -59,7 +59,7 @@ func DecodeFloat32(dst []float32, d DType, src []byte) {
 			dst[i] = math.Float32frombits(b)
 		}
 	case Float8E4M3FN, Float8E5M2:
-		decode8Single(dst, d, src)
+		decode8(dst, src, d.Float32)
 	default:
 		size := d.Size()
 		for i := range dst {
@@ -91,23 +91,6 @@ func decode16Single(dst []float32, src []byte) {
 	}
 	for i := range dst {
 		dst[i] = Float16.Float32(uint64(binary.LittleEndian.Uint16(src[2*i:])))
-	}
-}
-
-func decode8Single(dst []float32, d DType, src []byte) {
-	if len(src) < tableFrom {
-		for i, b := range src {
-			dst[i] = d.Float32(uint64(b))
-		}
-		return
-	}
-	var table [256]float32
-	for i := range table {
-		table[i] = d.Float32(uint64(i))
-	}
-	dst = dst[:len(src)]
-	for i, b := range src {
-		dst[i] = table[b]
 	}
 }
 
