@@ -3,6 +3,7 @@
 package internal_test
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,8 +36,6 @@ const external = `
 	rng     golang.org/x/crypto/blake2b
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
-	dtype   golang.org/x/sys/cpu
-	tensor  golang.org/x/sys/unix golang.org/x/sys/cpu
 `
 
 // parseLevels gives the level of each name of the table.
@@ -138,7 +137,7 @@ func TestImportDirectionSeesFaults(t *testing.T) {
 }
 
 func TestExternalImports(t *testing.T) {
-	allowed := map[string]bool{}
+	allowed, used := map[string]bool{}, map[string]bool{}
 	for line := range strings.Lines(external) {
 		fields := strings.Fields(line)
 		for i := 1; i < len(fields); i++ {
@@ -151,11 +150,18 @@ func TestExternalImports(t *testing.T) {
 		}
 		for _, imp := range p.Imports {
 			first, _, _ := strings.Cut(imp, "/")
-			if !strings.Contains(first, ".") || allowed[short(p.ImportPath)+" "+imp] {
+			edge := short(p.ImportPath) + " " + imp
+			used[edge] = true
+			if !strings.Contains(first, ".") || allowed[edge] {
 				continue
 			}
 			t.Errorf("%s imports %s: allow it in internal/deps_test.go and give the reason in docs/rationale.md",
 				p.rel(), imp)
+		}
+	}
+	for edge := range allowed {
+		if !used[edge] && runtime.GOARCH == "amd64" { // elsewhere there is no assembly, and no question of CPU features
+			t.Errorf("internal/deps_test.go allows %s, which nobody needs: take it out", edge)
 		}
 	}
 }
