@@ -45,9 +45,6 @@ func (b *Bench) Numpy(threads int, snippet string, args map[string]any) (Side, f
 	return side, ready.Check, nil
 }
 
-// OnEnd has f called when the row is measured: for temporary files and processes.
-func (b *Bench) OnEnd(f func()) { b.onEnd = append(b.onEnd, f) }
-
 func (b *Bench) release() {
 	for i := len(b.onEnd) - 1; i >= 0; i-- {
 		b.onEnd[i]()

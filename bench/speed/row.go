@@ -19,7 +19,7 @@ type Row struct {
 	Unit string
 	Note string // what the two sides do, for the page; rows that share one stand next to each other
 	Why  string // the reason that the page gives where the row is short of its goal
-	// Setup makes the inputs and returns both sides; an errNotHere says why this machine cannot run the row.
+	// Setup makes the inputs and returns both sides.
 	Setup func(b *Bench) (ours, theirs Side, err error)
 }
 
@@ -61,17 +61,11 @@ func (g Goal) String() string {
 	return fmt.Sprintf("speed ≥ %.4g×", g.Speed)
 }
 
-// errNotHere is the reason why a row cannot run on this machine.
-type errNotHere string
-
-func (e errNotHere) Error() string { return string(e) }
-
 // A Result is a row with its times, each the best of all rounds for one repetition.
 type Result struct {
 	Row          *Row
 	Ours, Theirs time.Duration
 	Spread       float64 // the larger of both sides' median/best: how noisy the machine was
-	Skipped      string  // why there are no times
 }
 
 // timeOf makes a Side of a Go function.
@@ -141,10 +135,6 @@ func (b *Bench) measure(row *Row) (Result, error) {
 	defer b.release()
 	res := Result{Row: row}
 	ours, theirs, err := row.Setup(b)
-	if reason, ok := err.(errNotHere); ok {
-		res.Skipped = string(reason)
-		return res, nil
-	}
 	if err != nil {
 		return res, err
 	}
