@@ -208,9 +208,6 @@ func addOdd(p, c, s float64) float64 {
 	return math.Float64frombits(u - 1)
 }
 
-// Neg returns -x.
-func (m *Machine) Neg(x float64) float64 { return -x }
-
 // Abs returns |x|.
 func (m *Machine) Abs(x float64) float64 { return math.Abs(x) }
 
