@@ -1,0 +1,118 @@
+package verdict
+
+import "time"
+
+// Result is what came out of one case. It is the row of the store, the entry of a report and of a baseline.
+type Result struct {
+	Index   int     `json:"index"` // position in its campaign
+	Op      string  `json:"op"`
+	DType   string  `json:"dtype"`
+	Case    string  `json:"case"` // canonical text; see opspec.Case
+	Seed    Seed    `json:"seed"` // of the case
+	Quick   bool    `json:"quick,omitempty"`
+	Verdict Verdict `json:"verdict"`
+	Reason  Reason  `json:"reason,omitempty"`
+	// Message is one sentence: what happened, with got and want. Hint says what to do next.
+	Message string `json:"message,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+
+	Candidate string `json:"candidate,omitempty"` // as configured; "client" for client-side execution
+	Reference string `json:"reference,omitempty"` // as configured, e.g. builtin:softmax
+
+	Outputs    []Output     `json:"outputs,omitempty"`
+	Invariants []Invariance `json:"invariants,omitempty"`
+
+	Stderr string `json:"stderr,omitempty"` // tail of what the candidate (or the failing reference) printed
+	// Inputs is the key of the inputs in the store; "" where they are regenerated from Case.
+	Inputs string `json:"inputs,omitempty"`
+	// ShrunkFrom is the seed of the case this one was shrunk from; nil for a generated one.
+	ShrunkFrom *Seed `json:"shrunk_from,omitempty"`
+
+	Time          time.Time     `json:"time"` // when the case was finished
+	Duration      time.Duration `json:"duration_ns"`
+	CandidateTime time.Duration `json:"candidate_ns,omitempty"`
+	ReferenceTime time.Duration `json:"reference_ns,omitempty"`
+}
+
+// Output is the comparison of one output. Numbers of values that are not finite are strings in JSON.
+type Output struct {
+	Name   string  `json:"name"`
+	DType  string  `json:"dtype"`
+	Shape  []int   `json:"shape"`
+	Regime string  `json:"regime"` // bound, calibrated or fixed
+	ATol   float64 `json:"atol,omitempty"`
+	RTol   float64 `json:"rtol,omitempty"`
+
+	Elements     int `json:"elements"`
+	Mismatched   int `json:"mismatched"`
+	Undetermined int `json:"undetermined,omitempty"`
+	Ignored      int `json:"ignored,omitempty"` // NaN or Inf that check_nan or check_inf lets pass
+	// Kinds counts elements by what was seen there (compare.Kind), accepted ones left out.
+	Kinds map[string]int `json:"kinds,omitempty"`
+
+	MaxAbs   float64 `json:"max_abs"`
+	MeanAbs  float64 `json:"mean_abs"`
+	P50Abs   float64 `json:"p50_abs"`
+	P90Abs   float64 `json:"p90_abs"`
+	P99Abs   float64 `json:"p99_abs"`
+	MaxRel   float64 `json:"max_rel"`
+	MeanRel  float64 `json:"mean_rel"`
+	MaxULP   uint64  `json:"max_ulp"`
+	MeanULP  float64 `json:"mean_ulp"`
+	MaxRatio float64 `json:"max_ratio"` // largest error over its bound
+	MaxWant  float64 `json:"max_want"`
+
+	Worst []Element `json:"worst,omitempty"` // only where something is wrong
+	Map   string    `json:"map,omitempty"`   // error map as text
+	// Constant says that every element of a non-trivial output has the same value: a health check counts them.
+	Constant bool `json:"constant,omitempty"`
+	// Diagnosis are sentences on the pattern of the errors, the most telling first.
+	Diagnosis []Finding `json:"diagnosis,omitempty"`
+}
+
+// Finding is one recognised pattern in the errors.
+type Finding struct {
+	Kind     string `json:"kind"`
+	Sentence string `json:"sentence"`
+}
+
+// Element is one wrong element. Values are text: exact, and NaN and Inf survive JSON.
+type Element struct {
+	Index []int   `json:"index"`
+	Kind  string  `json:"kind"`
+	Got   string  `json:"got"`
+	Want  string  `json:"want"`
+	Bound float64 `json:"bound"`
+	Abs   float64 `json:"abs"`
+	Rel   float64 `json:"rel"`
+	ULP   uint64  `json:"ulp"`
+}
+
+// Invariance is what one invariant said of one output.
+type Invariance struct {
+	Output   string `json:"output,omitempty"`
+	Name     string `json:"name"`
+	Outcome  string `json:"outcome"` // holds, violated, not applicable
+	Sentence string `json:"sentence,omitempty"`
+}
+
+// MaxAbs returns the largest absolute error over all outputs: the figure that baselines watch.
+func (r *Result) MaxAbs() float64 {
+	worst := 0.0
+	for i := range r.Outputs {
+		worst = max(worst, r.Outputs[i].MaxAbs)
+	}
+	return worst
+}
+
+// MaxRel returns the largest relative error over all outputs.
+func (r *Result) MaxRel() float64 {
+	worst := 0.0
+	for i := range r.Outputs {
+		worst = max(worst, r.Outputs[i].MaxRel)
+	}
+	return worst
+}
+
+// Key identifies the case across runs: what baselines match by.
+func (r *Result) Key() string { return r.Op + "\x00" + r.DType + "\x00" + r.Case }

@@ -1,0 +1,146 @@
+package verdict
+
+import (
+	"sort"
+	"time"
+)
+
+// Counts are numbers of cases. Passed + Failed + NotRun + Undecided = Total; Errors are among the failed.
+type Counts struct {
+	Total     int `json:"total"`
+	Passed    int `json:"passed"`
+	Failed    int `json:"failed"`
+	Errors    int `json:"errors"`
+	NotRun    int `json:"not_run"`
+	Undecided int `json:"undecided"`
+}
+
+// Add counts one verdict.
+func (c *Counts) Add(v Verdict) {
+	c.Total++
+	switch v {
+	case Pass:
+		c.Passed++
+	case Fail:
+		c.Failed++
+	case Error:
+		c.Failed++
+		c.Errors++
+	case NotRun:
+		c.NotRun++
+	default:
+		c.Undecided++
+	}
+}
+
+// OpSummary is what a campaign found of one op.
+type OpSummary struct {
+	Op string `json:"op"`
+	Counts
+	DTypes    []string `json:"dtypes"`
+	Candidate string   `json:"candidate"`
+	Reference string   `json:"reference"`
+	MaxAbs    float64  `json:"max_abs"`
+	MaxRatio  float64  `json:"max_ratio"` // largest error over its bound or tolerance
+}
+
+// Summary is what a campaign found.
+type Summary struct {
+	Campaign string        `json:"campaign"`
+	Kind     string        `json:"kind"` // test, fuzz, ci, …
+	Project  string        `json:"project,omitempty"`
+	Seed     Seed          `json:"seed"`    // master seed
+	Planned  int           `json:"planned"` // cases of this shard; Counts.Total of them are finished
+	Complete bool          `json:"complete"`
+	Started  time.Time     `json:"started"`
+	Duration time.Duration `json:"duration_ns"`
+	Counts
+	Ops    []OpSummary   `json:"ops"`
+	Health []HealthCheck `json:"health,omitempty"`
+	// Regressions is set by a comparison with a baseline.
+	Regressions int `json:"regressions,omitempty"`
+	// Stopped says why a campaign that is not complete ended: fail-fast, time-limit, cancelled.
+	Stopped string `json:"stopped,omitempty"`
+}
+
+// HealthCheck is a remark on the campaign itself: what was counted, why it matters, what to change.
+type HealthCheck struct {
+	Check   string `json:"check"` // stable name; [validation] silence = ["name"] silences it
+	Op      string `json:"op,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+}
+
+// UndecidedShare is the share of undecided cases of an op above which a run is not green.
+const UndecidedShare = 0.10
+
+// ExitCode is the exit code that the summary deserves: 1 if a case failed or a regression was found; else 3 if something
+// asked for was not run, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
+func (s *Summary) ExitCode() int {
+	switch {
+	case s.Failed > 0 || s.Regressions > 0:
+		return 1
+	case s.NotRun > 0 || s.Total == 0 || s.Total < s.Planned:
+		return 3
+	}
+	for _, op := range s.Ops {
+		if float64(op.Undecided) > UndecidedShare*float64(op.Total) {
+			return 3
+		}
+	}
+	return 0
+}
+
+// Tally makes the counts of a summary from results given in any order.
+type Tally struct {
+	counts Counts
+	ops    map[string]*opTally
+}
+
+type opTally struct {
+	OpSummary
+	dtypes map[string]bool
+}
+
+// Add counts a result.
+func (t *Tally) Add(r *Result) {
+	t.counts.Add(r.Verdict)
+	if t.ops == nil {
+		t.ops = map[string]*opTally{}
+	}
+	op := t.ops[r.Op]
+	if op == nil {
+		op = &opTally{OpSummary: OpSummary{Op: r.Op}, dtypes: map[string]bool{}}
+		t.ops[r.Op] = op
+	}
+	op.Counts.Add(r.Verdict)
+	op.dtypes[r.DType] = true
+	if r.Candidate != "" {
+		op.Candidate = r.Candidate
+	}
+	if r.Reference != "" {
+		op.Reference = r.Reference
+	}
+	for i := range r.Outputs {
+		op.MaxAbs = max(op.MaxAbs, r.Outputs[i].MaxAbs)
+		op.MaxRatio = max(op.MaxRatio, r.Outputs[i].MaxRatio)
+	}
+}
+
+// Counts returns the counts so far.
+func (t *Tally) Counts() Counts { return t.counts }
+
+// Ops returns the summaries by op, sorted by name.
+func (t *Tally) Ops() []OpSummary {
+	out := make([]OpSummary, 0, len(t.ops))
+	for _, op := range t.ops {
+		s := op.OpSummary
+		for d := range op.dtypes {
+			s.DTypes = append(s.DTypes, d)
+		}
+		sort.Strings(s.DTypes)
+		out = append(out, s)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Op < out[j].Op })
+	return out
+}
