@@ -2,7 +2,10 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"gpuemu/internal/cli"
 )
@@ -17,5 +20,8 @@ func main() {
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,
 		Version: version,
+		Interrupt: func() (context.Context, context.CancelFunc) {
+			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		},
 	}))
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +60,39 @@ func TestStartsQuickly(t *testing.T) {
 	}
 	if best > limit {
 		t.Errorf("gpuemu version takes %v of CPU time, want at most %v", best, limit)
+	}
+}
+
+// TestInterrupt: Ctrl-C while files are written ends the program with 3 and leaves none that is half written.
+func TestInterrupt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no signals to send")
+	}
+	dir := t.TempDir()
+	var stderr strings.Builder
+	cmd := exec.Command("gpuemu", "cases", "--op", "matmul", "--count", "1000000", "-o", dir)
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 {
+		if _, err := os.Stat(filepath.Join(dir, "1.safetensors")); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	var status *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &status) || status.ExitCode() != 3 {
+		t.Errorf("gpuemu cases ends with %v, want exit status 3", err)
+	}
+	if !strings.HasPrefix(stderr.String(), "gpuemu: interrupted: the inputs of ") {
+		t.Errorf("stderr is %q", stderr.String())
+	}
+	if rest, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(rest) > 0 {
+		t.Errorf("left behind: %q (%v)", rest, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -37,7 +38,7 @@ type caseInfo struct {
 	File  string `json:"file,omitempty"`
 }
 
-func casesCommand(term *terminal) *cobra.Command {
+func casesCommand(term *terminal, env Env) *cobra.Command {
 	flags := casesFlags{seed: 1}
 	format := newChoice("text", "json")
 	cmd := &cobra.Command{
@@ -51,7 +52,7 @@ func casesCommand(term *terminal) *cobra.Command {
 			"Layouts: " + wrapped(layoutNames()) + ".",
 		Example: "  gpuemu cases --op softmax --seed 7 --count 100 --values adversarial --dtypes float16,bfloat16",
 		Args:    noArgs,
-		RunE:    func(*cobra.Command, []string) error { return runCases(term, flags, format.value == "json") },
+		RunE:    func(*cobra.Command, []string) error { return runCases(term, env, flags, format.value == "json") },
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.op, "op", "", "operator of the catalogue: `NAME` or alias")
@@ -94,7 +95,7 @@ func layoutNames() []string {
 	return words
 }
 
-func runCases(term *terminal, flags casesFlags, asJSON bool) error {
+func runCases(term *terminal, env Env, flags casesFlags, asJSON bool) error {
 	schema, err := casesSchema(flags)
 	if err != nil {
 		return err
@@ -121,24 +122,8 @@ func runCases(term *terminal, flags casesFlags, asJSON bool) error {
 			return diag.Errorf(WriteFailed, "", "output %q: %w", flags.dir, err)
 		}
 	}
-	list := term.jsonList("cases")
-	for i := range flags.count {
-		info, err := makeCase(term, schema, stream, i, flags.dir)
-		if err != nil {
-			return err
-		}
-		switch {
-		case asJSON:
-			err = list.add(info)
-		case flags.dir == "":
-			err = term.printChecked(info.Case)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if asJSON {
-		list.end()
+	if err := (&caseMaker{term, schema, stream, flags.dir}).run(env, flags.count, asJSON); err != nil {
+		return err
 	}
 	if flags.dir != "" {
 		term.note("wrote the inputs of %d cases to %s", flags.count, flags.dir)
@@ -153,9 +138,51 @@ func runCases(term *terminal, flags casesFlags, asJSON bool) error {
 // inputsFile is where the inputs of case i go.
 func inputsFile(dir string, i int) string { return filepath.Join(dir, strconv.Itoa(i)+".safetensors") }
 
-// makeCase makes case i and, where there is a directory, writes its inputs.
-func makeCase(term *terminal, schema *opspec.Schema, stream *gen.Stream, i int, dir string) (caseInfo, error) {
-	c, err := stream.Case(i)
+// caseMaker makes the cases of one command.
+type caseMaker struct {
+	term   *terminal
+	schema *opspec.Schema
+	stream *gen.Stream
+	dir    string // where inputs go; "": nowhere
+}
+
+// run makes the first cases and prints what is asked for.
+func (m *caseMaker) run(env Env, count int, asJSON bool) error {
+	ctx := context.Background()
+	if m.dir != "" {
+		interruptible, stop := env.interruptible()
+		defer stop()
+		ctx = interruptible
+	}
+	list := m.term.jsonList("cases")
+	for i := range count {
+		info, err := m.make(ctx, i)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return notRun(diag.Errorf(Interrupted, "", "interrupted: the inputs of %d of %d cases are in %s", i, count, m.dir))
+		case err != nil:
+			return err
+		case asJSON:
+			err = list.add(info)
+		case m.dir == "":
+			err = m.term.printChecked(info.Case)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if asJSON {
+		list.end()
+	}
+	return nil
+}
+
+// make makes case i and, where there is a directory, writes its inputs.
+func (m *caseMaker) make(ctx context.Context, i int) (caseInfo, error) {
+	if err := ctx.Err(); err != nil {
+		return caseInfo{}, err
+	}
+	c, err := m.stream.Case(i)
 	if err != nil {
 		err = fmt.Errorf("case %d: %w", i, err)
 		if i == 0 {
@@ -164,12 +191,12 @@ func makeCase(term *terminal, schema *opspec.Schema, stream *gen.Stream, i int, 
 		return caseInfo{}, notRun(err)
 	}
 	info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
-	if dir != "" {
-		info.File = inputsFile(dir, i)
-		if err := writeInputs(info.File, schema, c); err != nil {
+	if m.dir != "" {
+		info.File = inputsFile(m.dir, i)
+		if err := writeInputs(ctx, info.File, m.schema, c); err != nil {
 			return caseInfo{}, err
 		}
-		term.detail("%s: %s", info.File, info.Case)
+		m.term.detail("%s: %s", info.File, info.Case)
 	}
 	return info, nil
 }
@@ -229,7 +256,7 @@ func casesStrategy(schema *opspec.Schema, flags casesFlags) (gen.Strategy, error
 
 // writeInputs writes the inputs of a case in the order of the schema. The file holds logical elements; the layout they
 // have in memory is part of the case text.
-func writeInputs(path string, schema *opspec.Schema, c opspec.Case) error {
+func writeInputs(ctx context.Context, path string, schema *opspec.Schema, c opspec.Case) error {
 	inputs, err := gen.Inputs(schema, c)
 	if err != nil {
 		return notRun(fmt.Errorf("%s: %w", c.String(), err))
@@ -239,7 +266,7 @@ func writeInputs(path string, schema *opspec.Schema, c opspec.Case) error {
 		name := schema.Inputs[i].Name
 		named = append(named, tensor.Named{Name: name, Tensor: inputs[name]})
 	}
-	if err := tensor.SaveSafetensors(path, named, map[string]string{caseKey: c.String()}); err != nil {
+	if err := tensor.SaveSafetensors(ctx, path, named, map[string]string{caseKey: c.String()}); err != nil {
 		return notRun(err)
 	}
 	return nil

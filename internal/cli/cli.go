@@ -11,6 +11,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"io"
 	"runtime/debug"
@@ -38,6 +39,19 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Version        string // set by the linker; "" in a plain go build
+	// Interrupt returns a context that ends when the user asks the program to stop. A command calls it only where it
+	// would leave something behind otherwise, and looks at the context then. nil: nobody asks.
+	Interrupt func() (context.Context, context.CancelFunc)
+}
+
+// interruptible returns a context that ends with the first request to stop; a second ends the program at once.
+func (e Env) interruptible() (context.Context, context.CancelFunc) {
+	if e.Interrupt == nil {
+		return context.WithCancel(context.Background())
+	}
+	ctx, stop := e.Interrupt()
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // Main runs one command and returns its exit code.
@@ -121,7 +135,7 @@ func root(env Env, term *terminal) *cobra.Command {
 	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return term.configure(env.Getenv) }
 
-	cmd.AddCommand(casesCommand(term), completionCommand(term), opsCommand(term), oracleCommand(term),
+	cmd.AddCommand(casesCommand(term, env), completionCommand(term), opsCommand(term), oracleCommand(term, env),
 		versionCommand(term, env.Version))
 	return cmd
 }

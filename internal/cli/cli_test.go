@@ -2,9 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +206,39 @@ func TestCasesStopsOnBrokenStdout(t *testing.T) {
 		if code != exitNotRun || strings.Count(stderr.String(), "standard output: broken [cli-write-failed]") != 1 {
 			t.Errorf("cases --format %s = %d, %q, want %d", format, code, stderr.String(), exitNotRun)
 		}
+	}
+}
+
+// TestInterrupted: a request to stop is no success, and leaves whole files or none.
+func TestInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	cases, output := filepath.Join(dir, "cases"), filepath.Join(dir, "out.safetensors")
+	if code, _, stderr := run(t, noEnv, "cases", "--op", "relu", "--count", "1", "-o", cases); code != exitOK {
+		t.Fatal(stderr)
+	}
+	inputs := filepath.Join(cases, "0.safetensors")
+	ended := func() (context.Context, context.CancelFunc) {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		return ctx, stop
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cases", "--op", "relu", "--count", "3", "-o", dir},
+			"gpuemu: interrupted: the inputs of 0 of 3 cases are in " + dir + " [cli-interrupted]\n"},
+		{[]string{"oracle", "relu", "--inputs", inputs, "-o", output},
+			"gpuemu: interrupted: " + output + " is not written [cli-interrupted]\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := Main(Env{Args: tt.args, Stdout: &stdout, Stderr: &stderr, Getenv: noEnv, Interrupt: ended})
+		if code != exitNotRun || stdout.Len() > 0 || stderr.String() != tt.want {
+			t.Errorf("%s = %d, %q, %q, want %d, %q", tt.args[0], code, &stdout, &stderr, exitNotRun, tt.want)
+		}
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Errorf("%d files are left (%v), want the directory of the inputs alone", len(files), err)
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	ReadFailed diag.Code = "cli-read-failed"
 	// WriteFailed means that a result could not be written. A file is then either the old one or absent, never half.
 	WriteFailed diag.Code = "cli-write-failed"
+	// Interrupted means that a signal stopped the command. What was written before is complete.
+	Interrupted diag.Code = "cli-interrupted"
 	// Internal means a fault of gpuemu itself.
 	Internal diag.Code = "cli-internal"
 )

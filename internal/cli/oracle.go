@@ -27,7 +27,7 @@ type oracleFlags struct {
 	attrs                 []string
 }
 
-func oracleCommand(term *terminal) *cobra.Command {
+func oracleCommand(term *terminal, env Env) *cobra.Command {
 	var flags oracleFlags
 	cmd := &cobra.Command{
 		Use:   "oracle NAME --inputs FILE.safetensors [--attr name=value]... -o FILE.safetensors",
@@ -42,7 +42,7 @@ func oracleCommand(term *terminal) *cobra.Command {
 			return nil
 		},
 		ValidArgsFunction: completeOp,
-		RunE:              func(_ *cobra.Command, args []string) error { return runOracle(term, args[0], flags) },
+		RunE:              func(_ *cobra.Command, args []string) error { return runOracle(term, env, args[0], flags) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.inputs, "inputs", "", "safetensors `FILE` with the inputs (required)")
@@ -53,7 +53,7 @@ func oracleCommand(term *terminal) *cobra.Command {
 	return cmd
 }
 
-func runOracle(term *terminal, name string, flags oracleFlags) error {
+func runOracle(term *terminal, env Env, name string, flags oracleFlags) error {
 	op, err := findOp(name)
 	if err != nil {
 		return err
@@ -91,7 +91,13 @@ func runOracle(term *terminal, name string, flags oracleFlags) error {
 		results = append(results, tensor.Named{Name: o.Name, Tensor: value},
 			tensor.Named{Name: o.Name + ".bound", Tensor: bound})
 	}
-	if err := tensor.SaveSafetensors(output, results, map[string]string{"op": op.Name}); err != nil {
+	ctx, stop := env.interruptible() // not before: until here nothing is left behind
+	defer stop()
+	err = tensor.SaveSafetensors(ctx, output, results, map[string]string{"op": op.Name})
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return notRun(diag.Errorf(Interrupted, "", "interrupted: %s is not written", flags.output))
+	case err != nil:
 		return notRun(err)
 	}
 	for i := range op.Schema.Outputs {

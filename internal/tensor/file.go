@@ -4,6 +4,7 @@ package tensor
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -96,19 +97,23 @@ func errNotRegular(path string) error {
 	return &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 }
 
-// SaveSafetensors writes a safetensors file with mode 0600. It appears under its name complete or not at all.
-func SaveSafetensors(path string, ts []Named, meta map[string]string) error {
-	return writeAtomic(path, func(w io.Writer) error { return WriteSafetensors(w, ts, meta) })
+// SaveSafetensors writes a safetensors file with mode 0600. It appears under its name complete or not at all: not when
+// ctx ends before, whose error is returned then.
+func SaveSafetensors(ctx context.Context, path string, ts []Named, meta map[string]string) error {
+	return writeAtomic(ctx, path, func(w io.Writer) error { return WriteSafetensors(w, ts, meta) })
 }
 
-// SaveNPY writes an .npy file with mode 0600. It appears under its name complete or not at all.
-func SaveNPY(path string, t *Tensor) error {
-	return writeAtomic(path, func(w io.Writer) error { return WriteNPY(w, t) })
+// SaveNPY writes an .npy file as SaveSafetensors does its own.
+func SaveNPY(ctx context.Context, path string, t *Tensor) error {
+	return writeAtomic(ctx, path, func(w io.Writer) error { return WriteNPY(w, t) })
 }
 
 // writeAtomic writes to a temporary file beside path and renames it. os.CreateTemp gives mode 0600. The data is
 // on disk before the rename, so that after a crash path holds the old or the new content.
-func writeAtomic(path string, write func(io.Writer) error) (err error) {
+func writeAtomic(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
 	if err != nil {
 		return saveError(path, err)
@@ -120,15 +125,21 @@ func writeAtomic(path string, write func(io.Writer) error) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	w := bufio.NewWriterSize(f, 1<<16)
+	w := bufio.NewWriterSize(&contextWriter{ctx, f}, 1<<16)
 	if err := write(w); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if diag.CodeOf(err) == FileWrite {
 			return saveError(path, err)
 		}
 		return err
 	}
-	for _, step := range []func() error{w.Flush, f.Sync, f.Close} {
+	for _, step := range []func() error{w.Flush, f.Sync, f.Close, ctx.Err} {
 		if err := step(); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			return saveError(path, err)
 		}
 	}
@@ -136,6 +147,27 @@ func writeAtomic(path string, write func(io.Writer) error) (err error) {
 		return saveError(path, err)
 	}
 	return nil
+}
+
+// contextWriter writes until its context ends: a large tensor comes as one Write of gigabytes.
+type contextWriter struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (c *contextWriter) Write(b []byte) (int, error) {
+	const most = 1 << 22 // bytes between two looks at the context
+	done := 0
+	for {
+		if err := c.ctx.Err(); err != nil {
+			return done, err
+		}
+		n, err := c.w.Write(b[done:min(len(b), done+most)])
+		done += n
+		if err != nil || done == len(b) {
+			return done, err
+		}
+	}
 }
 
 // saveError is writeError for a file that is written under another name first: the user knows path alone.

@@ -2,6 +2,7 @@ package tensor
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,10 +24,10 @@ func TestSaveAndOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := SaveSafetensors(st, []Named{{"x", x}}, map[string]string{"k": "v"}); err != nil {
+	if err := SaveSafetensors(t.Context(), st, []Named{{"x", x}}, map[string]string{"k": "v"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveNPY(npy, x); err != nil {
+	if err := SaveNPY(t.Context(), npy, x); err != nil {
 		t.Fatal(err)
 	}
 	for path, open := range map[string]func(string) (*File, error){st: OpenSafetensors, npy: OpenNPY} {
@@ -86,11 +87,11 @@ func checkNoRest(t *testing.T, dir string, want int) {
 func TestSaveErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.npy")
-	if err := SaveNPY(path, New(dtype.BFloat16, MustShape(1))); diag.CodeOf(err) != NPYDType {
+	if err := SaveNPY(t.Context(), path, New(dtype.BFloat16, MustShape(1))); diag.CodeOf(err) != NPYDType {
 		t.Errorf("SaveNPY of bfloat16 = %v, want code %s", err, NPYDType)
 	}
 	checkNoRest(t, dir, 0)
-	err := SaveNPY(filepath.Join(dir, "missing", "x.npy"), New(dtype.Int8, MustShape(1)))
+	err := SaveNPY(t.Context(), filepath.Join(dir, "missing", "x.npy"), New(dtype.Int8, MustShape(1)))
 	if diag.CodeOf(err) != FileWrite || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("SaveNPY into a missing directory = %v, want code %s", err, FileWrite)
 	}
@@ -100,10 +101,49 @@ func TestSaveErrors(t *testing.T) {
 	if err := os.Mkdir(path, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveNPY(path, New(dtype.Int8, MustShape(1))); diag.CodeOf(err) != FileWrite {
+	if err := SaveNPY(t.Context(), path, New(dtype.Int8, MustShape(1))); diag.CodeOf(err) != FileWrite {
 		t.Errorf("SaveNPY onto a directory = %v, want code %s", err, FileWrite)
 	}
 	checkNoRest(t, dir, 1)
+}
+
+// endingContext ends when it has been looked at some times.
+type endingContext struct {
+	context.Context
+	looks int
+}
+
+func (c *endingContext) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSaveInterrupted: whenever the context ends, the file is there as a whole or nothing is.
+func TestSaveInterrupted(t *testing.T) {
+	x := New(dtype.Float64, MustShape(1<<20, 2)) // 16 MiB: some looks fall into the write of its data
+	for looks := range 20 {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "x.safetensors")
+		err := SaveSafetensors(&endingContext{t.Context(), looks}, path, []Named{{"x", x}}, nil)
+		if err == nil {
+			f, err := OpenSafetensors(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = f.Close()
+			if looks < 5 {
+				t.Errorf("saved after %d looks at the context, want more", looks)
+			}
+			return
+		}
+		if !errors.Is(err, context.Canceled) || diag.CodeOf(err) != "" {
+			t.Errorf("SaveSafetensors, ended after %d looks = %v, want the context's error", looks, err)
+		}
+		checkNoRest(t, dir, 0)
+	}
+	t.Error("a context that lasts for 20 looks saves nothing")
 }
 
 func TestOpenErrors(t *testing.T) {
