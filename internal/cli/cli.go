@@ -130,10 +130,15 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
-	flags.String("config", "", "project `FILE`, gpuemu.toml (the commands of this version need none)")
+	config := flags.String("config", "", "project `FILE`, gpuemu.toml (the commands of this version need none)")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
 	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
-	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return term.configure(env.Getenv) }
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if err := term.configure(env.Getenv); err != nil || !flags.Changed("config") {
+			return err
+		}
+		return checkConfig(*config)
+	}
 
 	cmd.AddCommand(casesCommand(term, env), completionCommand(term), opsCommand(term), oracleCommand(term, env),
 		versionCommand(term, env.Version))

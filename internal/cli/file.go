@@ -29,6 +29,23 @@ func readFile(path string, limit int64) ([]byte, error) {
 	return b, nil
 }
 
+// checkConfig refuses a configuration that is named but is not there, whether or not the command needs one: the user
+// believes that it counts.
+func checkConfig(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case path == "":
+		return diag.Errorf(Usage, "name a file", "--config is empty")
+	case errors.Is(err, fs.ErrNotExist):
+		return diag.Errorf(Usage, "check the path", "--config: there is no file %q", path)
+	case err != nil:
+		return inFlag("config", readError(err))
+	case info.IsDir():
+		return diag.Errorf(Usage, "name the file in it", "--config: %q is a directory", path)
+	}
+	return nil
+}
+
 // readError gives a file system error its code and next step; its text already names the operation and the path.
 func readError(err error) error {
 	hint := ""
