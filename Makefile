@@ -65,7 +65,7 @@ v3:
 
 # The packages with assembly, once without it.
 purego:
-	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare
+	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
 
 fuzz-quick:
 	@$(STEP) "fuzz, 5s per target" sh tools/fuzz.sh 5s

@@ -36,6 +36,7 @@ const external = `
 	rng     golang.org/x/crypto/blake2b
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
+	libm    golang.org/x/sys/cpu
 `
 
 // parseLevels gives the level of each name of the table.

@@ -5,7 +5,7 @@ package gen
 import (
 	"math"
 
-	"gpuemu/internal/libm"
+	"gpuemu/internal/rng"
 )
 
 // unit turns 64 random bits into a multiple of 2^-53 in [0,1). Its low 11 bits are free for another choice.
@@ -53,14 +53,11 @@ func normal(s *source) fillFunc {
 
 // boxMuller takes pairs of U[0,1) to pairs of standard normal values, as the specification of RNG v1 says.
 func boxMuller(s *source, vals []float64) {
-	const least = 1e-300 // stands in for a first uniform of 0
-	for ; len(vals) >= 2; vals = vals[2:] {
-		radius := math.Sqrt(-2 * libm.Log(max(vals[0], least)))
-		sin, cos := libm.Sincos(2 * math.Pi * vals[1])
-		vals[0], vals[1] = radius*cos, radius*sin
-		if !s.usual {
-			vals[0] = float64(vals[0]*(s.half/3)) + s.mid
-			vals[1] = float64(vals[1]*(s.half/3)) + s.mid
+	vals = vals[:len(vals)&^1]
+	rng.Normals(vals)
+	if !s.usual {
+		for i, x := range vals {
+			vals[i] = float64(x*(s.half/3)) + s.mid
 		}
 	}
 }

@@ -62,13 +62,20 @@ func block(lo, hi float64) []float64 {
 	return xs
 }
 
-func BenchmarkExpSlice(b *testing.B) {
-	src := block(-20, 20)
-	dst := make([]float64, len(src))
-	for b.Loop() {
-		libm.ExpSlice(dst, src)
+func BenchmarkSlices(b *testing.B) {
+	for name, f := range map[string]func(dst, src []float64){
+		"Exp": libm.ExpSlice, "Log": libm.LogSlice,
+		"Sincos": func(dst, src []float64) { libm.SincosSlice(dst, dst, src) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			src := block(0, 6)[:1024]
+			dst := make([]float64, len(src))
+			for b.Loop() {
+				f(dst, src)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/elem")
+		})
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(src)), "ns/elem")
 }
 
 func BenchmarkSincos(b *testing.B) {

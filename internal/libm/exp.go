@@ -93,14 +93,6 @@ func scaleSum(hi, lo float64, k int) float64 {
 // power2 returns 2^k, for -1022 <= k <= 1023.
 func power2(k int) float64 { return math.Float64frombits(uint64(k+1023) << 52) }
 
-// ExpSlice sets dst[i] = Exp(src[i]) for every i < len(src). dst has at least that length and may be src.
-func ExpSlice(dst, src []float64) {
-	dst = dst[:len(src)]
-	for i, x := range src {
-		dst[i] = Exp(x)
-	}
-}
-
 // Exp2 returns 2^x. Its error is below 0.51 ulp, for subnormal results too; integers give exact results.
 func Exp2(x float64) float64 {
 	rare := uint32(math.Float64bits(x)>>52)&0x7ff-expTiny >= expLarge-expTiny

@@ -365,3 +365,20 @@ func BenchmarkDeriveSeed(b *testing.B) {
 		DeriveSeed(42, "input_0")
 	}
 }
+
+// TestFillNormalIsNormal: the bulk of whole slices has the bits of single draws.
+func TestFillNormalIsNormal(t *testing.T) {
+	got := make([]float64, 100_000)
+	New(77).FillNormal(got)
+	r := New(77)
+	for i, g := range got {
+		if want := r.Normal(); math.Float64bits(g) != math.Float64bits(want) {
+			t.Fatalf("FillNormal: element %d = %x, want %x", i, g, want)
+		}
+	}
+	u := []float64{0, 0.25, 0, 0, 0.5, 0.5, 0.125}
+	Normals(u)
+	if math.IsInf(u[0], 0) || math.IsNaN(u[0]) || u[3] != 0 || u[6] != 0.125 {
+		t.Errorf("Normals of zeros and an odd element = %v", u)
+	}
+}

@@ -1,0 +1,95 @@
+//go:build !purego
+
+// This file implements the choice of kernels on amd64.
+
+package libm
+
+import "golang.org/x/sys/cpu"
+
+// expGroups sets the elements of the first groups of four of dst, and returns how many elements those are. It ends
+// before the first group with an argument that Exp treats apart.
+func expGroups(dst, src []float64) int {
+	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return expAVX2(&dst[:n][0], &src[0], n)
+	}
+	return 0
+}
+
+// logGroups is expGroups for Log.
+func logGroups(dst, src []float64) int {
+	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return logAVX2(&dst[:n][0], &src[0], n)
+	}
+	return 0
+}
+
+// sincosGroups is expGroups for Sincos.
+func sincosGroups(sin, cos, src []float64) int {
+	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return sincosAVX2(&sin[:n][0], &cos[:n][0], &src[0], n)
+	}
+	return 0
+}
+
+//go:noescape
+func expAVX2(dst, src *float64, n int) int
+
+//go:noescape
+func logAVX2(dst, src *float64, n int) int
+
+//go:noescape
+func sincosAVX2(sin, cos, src *float64, n int) int
+
+// The constants of the assembly, once for each lane. Its macros name them by their place here.
+var expQuads = [...][lanes]float64{
+	{expInvLn2N, expInvLn2N, expInvLn2N, expInvLn2N},
+	{expShift, expShift, expShift, expShift},
+	{expLn2HiN, expLn2HiN, expLn2HiN, expLn2HiN},
+	{expLn2LoN, expLn2LoN, expLn2LoN, expLn2LoN},
+	{expC0, expC0, expC0, expC0},
+	{expC1, expC1, expC1, expC1},
+	{expC2, expC2, expC2, expC2},
+	{0.5, 0.5, 0.5, 0.5},
+	{512, 512, 512, 512},
+}
+
+var logQuads = [...][lanes]float64{
+	{logLn2Hi, logLn2Hi, logLn2Hi, logLn2Hi},
+	{logLn2Lo, logLn2Lo, logLn2Lo, logLn2Lo},
+	{logC0, logC0, logC0, logC0},
+	{logC1, logC1, logC1, logC1},
+	{logC2, logC2, logC2, logC2},
+	{logC3, logC3, logC3, logC3},
+	{-0.5, -0.5, -0.5, -0.5},
+	{1, 1, 1, 1},
+	{0x1p52 + 2048, 0x1p52 + 2048, 0x1p52 + 2048, 0x1p52 + 2048},
+}
+
+var logWords = [...][lanes]uint64{
+	{logOff, logOff, logOff, logOff},
+	{0xfff << 52, 0xfff << 52, 0xfff << 52, 0xfff << 52},
+	{logLowBits, logLowBits, logLowBits, logLowBits},
+	{2048, 2048, 2048, 2048},
+	{0x433 << 52, 0x433 << 52, 0x433 << 52, 0x433 << 52}, // 2^52: its low bits hold an integer
+	{logLeastNormal, logLeastNormal, logLeastNormal, logLeastNormal},
+	{logInf, logInf, logInf, logInf},
+}
+
+var circleQuads = [...][lanes]float64{
+	{twoOverPi, twoOverPi, twoOverPi, twoOverPi},
+	{piHalf1, piHalf1, piHalf1, piHalf1},
+	{piHalf2, piHalf2, piHalf2, piHalf2},
+	{piHalf3, piHalf3, piHalf3, piHalf3},
+	{32, 32, 32, 32},
+	{1.0 / 32, 1.0 / 32, 1.0 / 32, 1.0 / 32},
+	{sinC0, sinC0, sinC0, sinC0},
+	{sinC1, sinC1, sinC1, sinC1},
+	{sinC2, sinC2, sinC2, sinC2},
+	{cosC0, cosC0, cosC0, cosC0},
+	{cosC1, cosC1, cosC1, cosC1},
+	{-0.5, -0.5, -0.5, -0.5},
+	{tinyAngle, tinyAngle, tinyAngle, tinyAngle},
+	{0x1p20, 0x1p20, 0x1p20, 0x1p20},
+	{0x1p-12, 0x1p-12, 0x1p-12, 0x1p-12},
+	{expShift, expShift, expShift, expShift},
+}

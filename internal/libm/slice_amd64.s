@@ -1,0 +1,343 @@
+//go:build !purego
+
+// This file implements Exp, Log and Sincos for AVX2, four arguments at a time, operation by operation as the Go code
+// has them: no operation is fused, so every lane has the bits of the scalar function. A group in which some argument
+// takes another path of the scalar function ends the loop.
+//
+// Table entries are fetched by scalar loads: the indices go through the stack.
+
+#include "textflag.h"
+
+#define expInvLn2N ·expQuads+0(SB)
+#define expShift ·expQuads+32(SB)
+#define expLn2HiN ·expQuads+64(SB)
+#define expLn2LoN ·expQuads+96(SB)
+#define expC0 ·expQuads+128(SB)
+#define expC1 ·expQuads+160(SB)
+#define expC2 ·expQuads+192(SB)
+#define half ·expQuads+224(SB)
+#define expLimit ·expQuads+256(SB)
+
+#define logLn2Hi ·logQuads+0(SB)
+#define logLn2Lo ·logQuads+32(SB)
+#define logC0 ·logQuads+64(SB)
+#define logC1 ·logQuads+96(SB)
+#define logC2 ·logQuads+128(SB)
+#define logC3 ·logQuads+160(SB)
+#define minusHalf ·logQuads+192(SB)
+#define one ·logQuads+224(SB)
+#define exponentBias ·logQuads+256(SB)
+
+#define logOff ·logWords+0(SB)
+#define exponents ·logWords+32(SB)
+#define logLowBits ·logWords+64(SB)
+#define exponentSign ·logWords+96(SB)
+#define integer ·logWords+128(SB)
+#define leastNormal ·logWords+160(SB)
+#define infinity ·logWords+192(SB)
+
+#define twoOverPi ·circleQuads+0(SB)
+#define piHalf1 ·circleQuads+32(SB)
+#define piHalf2 ·circleQuads+64(SB)
+#define piHalf3 ·circleQuads+96(SB)
+#define thirtyTwo ·circleQuads+128(SB)
+#define thirtySecond ·circleQuads+160(SB)
+#define sinC0 ·circleQuads+192(SB)
+#define sinC1 ·circleQuads+224(SB)
+#define sinC2 ·circleQuads+256(SB)
+#define cosC0 ·circleQuads+288(SB)
+#define cosC1 ·circleQuads+320(SB)
+#define circleHalf ·circleQuads+352(SB)
+#define tinyAngle ·circleQuads+384(SB)
+#define largeAngle ·circleQuads+416(SB)
+#define smallRest ·circleQuads+448(SB)
+#define circleShift ·circleQuads+480(SB)
+
+// func expAVX2(dst, src *float64, n int) int
+TEXT ·expAVX2(SB), NOSPLIT, $32-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	LEAQ ·expTable(SB), DX
+	XORQ BX, BX
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLQ $1, Y15, Y15         // |x| mask
+	VMOVUPD expShift, Y14
+	VMOVUPD expInvLn2N, Y13
+	VMOVUPD expLn2HiN, Y12
+	VMOVUPD expLn2LoN, Y11
+	VMOVUPD expC0, Y10
+	VMOVUPD expC1, Y9
+	VMOVUPD expC2, Y8
+	VMOVUPD half, Y7
+exploop:
+	VMOVUPD (SI)(BX*8), Y0
+	VANDPD Y15, Y0, Y1
+	VCMPPD $0x11, expLimit, Y1, Y1 // |x| < 512, false for NaN
+	VMOVMSKPD Y1, AX
+	CMPL AX, $15
+	JNE expend
+	VMULPD Y13, Y0, Y1
+	VADDPD Y14, Y1, Y1          // z, and k in its bits
+	VMOVUPD Y1, tmp-32(SP)
+	VSUBPD Y14, Y1, Y2
+	VMULPD Y12, Y2, Y3
+	VSUBPD Y3, Y0, Y0
+	VMULPD Y11, Y2, Y3
+	VSUBPD Y3, Y0, Y0           // r
+	MOVBLZX tmp-32(SP), R8
+	MOVBLZX tmp-24(SP), R9
+	MOVBLZX tmp-16(SP), R10
+	MOVBLZX tmp-8(SP), R11
+	ANDL $127, R8
+	ANDL $127, R9
+	ANDL $127, R10
+	ANDL $127, R11
+	SHLL $4, R8
+	SHLL $4, R9
+	SHLL $4, R10
+	SHLL $4, R11
+	VMOVUPD (DX)(R8*1), X4
+	VMOVUPD (DX)(R9*1), X5
+	VINSERTF128 $1, (DX)(R10*1), Y4, Y4
+	VINSERTF128 $1, (DX)(R11*1), Y5, Y5
+	VUNPCKLPD Y5, Y4, Y6        // tail
+	VUNPCKHPD Y5, Y4, Y4        // scale
+	VPSLLQ $45, Y1, Y1
+	VPADDQ Y1, Y4, Y4           // s
+	VMULPD Y0, Y0, Y1           // r2
+	VMULPD Y10, Y0, Y2
+	VADDPD Y7, Y2, Y2
+	VMULPD Y2, Y1, Y2
+	VMULPD Y8, Y0, Y3
+	VADDPD Y9, Y3, Y3
+	VMULPD Y1, Y1, Y1
+	VMULPD Y3, Y1, Y1
+	VADDPD Y1, Y2, Y2           // p
+	VADDPD Y0, Y6, Y6
+	VADDPD Y2, Y6, Y6
+	VMULPD Y6, Y4, Y6
+	VADDPD Y4, Y6, Y6
+	VMOVUPD Y6, (DI)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT exploop
+expend:
+	VZEROUPPER
+	MOVQ BX, ret+24(FP)
+	RET
+
+// func logAVX2(dst, src *float64, n int) int
+TEXT ·logAVX2(SB), NOSPLIT, $32-32
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	LEAQ ·logTable(SB), DX
+	XORQ BX, BX
+	VMOVUPD logC0, Y15
+	VMOVUPD logC1, Y14
+	VMOVUPD logC2, Y13
+	VMOVUPD logC3, Y12
+	VMOVUPD one, Y11
+logloop:
+	VMOVUPD (SI)(BX*8), Y0
+	VCMPPD $0x1d, leastNormal, Y0, Y1
+	VCMPPD $0x11, infinity, Y0, Y2
+	VANDPD Y2, Y1, Y1
+	VMOVMSKPD Y1, AX
+	CMPL AX, $15
+	JNE logend
+	VPSUBQ logOff, Y0, Y1       // off
+	VPSRLQ $44, Y1, Y2
+	VMOVDQU Y2, tmp-32(SP)
+	VPAND exponents, Y1, Y2
+	VPSUBQ Y2, Y0, Y0           // z
+	VPSRLQ $52, Y1, Y1
+	VPXOR exponentSign, Y1, Y1
+	VPOR integer, Y1, Y1
+	VSUBPD exponentBias, Y1, Y1 // k
+	MOVBLZX tmp-32(SP), R8
+	MOVBLZX tmp-24(SP), R9
+	MOVBLZX tmp-16(SP), R10
+	MOVBLZX tmp-8(SP), R11
+	LEAQ (R8)(R8*4), R8
+	LEAQ (R9)(R9*4), R9
+	LEAQ (R10)(R10*4), R10
+	LEAQ (R11)(R11*4), R11
+	VMOVUPD (DX)(R8*8), X3
+	VMOVUPD (DX)(R9*8), X4
+	VMOVSD 16(DX)(R8*8), X5
+	VMOVSD 16(DX)(R10*8), X6
+	VINSERTF128 $1, (DX)(R10*8), Y3, Y3
+	VINSERTF128 $1, (DX)(R11*8), Y4, Y4
+	VMOVHPD 16(DX)(R9*8), X5, X5
+	VMOVHPD 16(DX)(R11*8), X6, X6
+	VINSERTF128 $1, X6, Y5, Y5  // lnLo
+	VUNPCKHPD Y4, Y3, Y6        // ln
+	VUNPCKLPD Y4, Y3, Y3        // inv
+	VMOVUPD logLowBits, Y2
+	VANDNPD Y0, Y2, Y2          // zh
+	VSUBPD Y2, Y0, Y0
+	VMULPD Y3, Y2, Y2
+	VSUBPD Y11, Y2, Y2          // rh
+	VMULPD Y3, Y0, Y0           // rl
+	VADDPD Y0, Y2, Y3           // r
+	VSUBPD Y3, Y2, Y2
+	VADDPD Y2, Y0, Y0           // rl
+	VMULPD logLn2Hi, Y1, Y2
+	VADDPD Y6, Y2, Y2           // s
+	VMULPD logLn2Lo, Y1, Y1
+	VADDPD Y5, Y1, Y1
+	VADDPD Y1, Y0, Y0           // rl + (k·ln2lo + lnLo)
+	VADDPD Y3, Y2, Y4           // hi
+	VSUBPD Y4, Y2, Y2
+	VADDPD Y3, Y2, Y2
+	VADDPD Y0, Y2, Y2           // lo
+	VMULPD Y3, Y3, Y5           // r2
+	VMULPD Y13, Y3, Y6
+	VADDPD Y14, Y6, Y6
+	VMULPD Y12, Y5, Y7
+	VADDPD Y7, Y6, Y6
+	VMULPD Y6, Y5, Y6
+	VMULPD Y15, Y3, Y7
+	VADDPD minusHalf, Y7, Y7
+	VADDPD Y6, Y7, Y7           // p
+	VMULPD Y7, Y5, Y5
+	VADDPD Y5, Y2, Y2
+	VADDPD Y2, Y4, Y4
+	VMOVUPD Y4, (DI)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT logloop
+logend:
+	VZEROUPPER
+	MOVQ BX, ret+24(FP)
+	RET
+
+// func sincosAVX2(sin, cos, src *float64, n int) int
+TEXT ·sincosAVX2(SB), NOSPLIT, $32-40
+	MOVQ sin+0(FP), DI
+	MOVQ cos+8(FP), R13
+	MOVQ src+16(FP), SI
+	MOVQ n+24(FP), CX
+	LEAQ ·circleTable(SB), DX
+	XORQ BX, BX
+	VPCMPEQD Y15, Y15, Y15
+	VPSLLQ $63, Y15, Y14        // sign bit
+	VPSRLQ $1, Y15, Y15         // |x| mask
+sincosloop:
+	VMOVUPD (SI)(BX*8), Y0
+	VANDPD Y15, Y0, Y1
+	VCMPPD $0x1e, tinyAngle, Y1, Y2
+	VCMPPD $0x11, largeAngle, Y1, Y1
+	VANDPD Y2, Y1, Y1
+	VMULPD twoOverPi, Y0, Y2
+	VADDPD circleShift, Y2, Y13 // n in the low bits
+	VSUBPD circleShift, Y13, Y2 // z
+	VMULPD piHalf1, Y2, Y3
+	VSUBPD Y3, Y0, Y0           // t
+	VANDPD Y15, Y0, Y3
+	VCMPPD $0x1e, smallRest, Y3, Y3
+	VANDPD Y3, Y1, Y1
+	VMOVMSKPD Y1, AX
+	CMPL AX, $15
+	JNE sincosend
+	VMULPD piHalf2, Y2, Y3      // w
+	VSUBPD Y3, Y0, Y4           // a
+	VSUBPD Y4, Y0, Y0
+	VSUBPD Y3, Y0, Y0
+	VMULPD piHalf3, Y2, Y2
+	VSUBPD Y2, Y0, Y0           // b
+	VADDPD Y0, Y4, Y1           // hi
+	VSUBPD Y1, Y4, Y4
+	VADDPD Y0, Y4, Y4           // lo
+	VANDPD Y14, Y1, Y12         // sign
+	VANDPD Y15, Y1, Y1          // |a|
+	VXORPD Y12, Y4, Y2          // da
+	VMULPD thirtyTwo, Y1, Y3
+	VADDPD circleShift, Y3, Y3
+	VMOVUPD Y3, tmp-32(SP)
+	VSUBPD circleShift, Y3, Y3
+	VMULPD thirtySecond, Y3, Y3
+	VSUBPD Y3, Y1, Y0           // d
+	MOVBLZX tmp-32(SP), R8
+	MOVBLZX tmp-24(SP), R9
+	MOVBLZX tmp-16(SP), R10
+	MOVBLZX tmp-8(SP), R11
+	ANDL $31, R8
+	ANDL $31, R9
+	ANDL $31, R10
+	ANDL $31, R11
+	LEAQ (R8)(R8*4), R8
+	LEAQ (R9)(R9*4), R9
+	LEAQ (R10)(R10*4), R10
+	LEAQ (R11)(R11*4), R11
+	VMOVUPD (DX)(R8*8), X5
+	VMOVUPD (DX)(R9*8), X6
+	VMOVUPD 16(DX)(R8*8), X7
+	VMOVUPD 16(DX)(R9*8), X8
+	VMOVSD 32(DX)(R8*8), X9
+	VMOVSD 32(DX)(R10*8), X10
+	VINSERTF128 $1, (DX)(R10*8), Y5, Y5
+	VINSERTF128 $1, (DX)(R11*8), Y6, Y6
+	VINSERTF128 $1, 16(DX)(R10*8), Y7, Y7
+	VINSERTF128 $1, 16(DX)(R11*8), Y8, Y8
+	VMOVHPD 32(DX)(R9*8), X9, X9
+	VMOVHPD 32(DX)(R11*8), X10, X10
+	VINSERTF128 $1, X10, Y9, Y9 // cosLess1
+	VUNPCKHPD Y6, Y5, Y10       // sinLo
+	VUNPCKLPD Y6, Y5, Y5        // sin
+	VUNPCKHPD Y8, Y7, Y11       // cosLo
+	VUNPCKLPD Y8, Y7, Y7        // cos
+	VMULPD Y0, Y0, Y1           // d2
+	VMULPD sinC1, Y1, Y3
+	VADDPD sinC0, Y3, Y3
+	VMULPD Y1, Y1, Y4
+	VMULPD sinC2, Y4, Y4
+	VADDPD Y4, Y3, Y3
+	VMULPD Y1, Y0, Y4
+	VMULPD Y3, Y4, Y3           // sd
+	VMULPD cosC1, Y1, Y4
+	VADDPD cosC0, Y4, Y4
+	VMULPD Y4, Y1, Y4
+	VADDPD circleHalf, Y4, Y4
+	VMULPD Y4, Y1, Y4           // cd
+	VMULPD Y4, Y5, Y1           // sin·cd
+	VMULPD Y3, Y7, Y6           // cos·sd
+	VADDPD Y6, Y1, Y1
+	VADDPD Y2, Y0, Y6
+	VMULPD Y6, Y9, Y6
+	VADDPD Y1, Y6, Y6
+	VADDPD Y2, Y10, Y10
+	VADDPD Y6, Y10, Y10
+	VADDPD Y0, Y5, Y1           // h
+	VSUBPD Y1, Y5, Y6
+	VADDPD Y0, Y6, Y6           // l
+	VADDPD Y10, Y6, Y6
+	VADDPD Y6, Y1, Y1           // s
+	VMULPD Y4, Y7, Y4
+	VADDPD Y4, Y11, Y4
+	VADDPD Y3, Y2, Y2
+	VADDPD Y2, Y0, Y2
+	VMULPD Y2, Y5, Y2
+	VSUBPD Y2, Y4, Y4
+	VADDPD Y4, Y7, Y4           // c
+	VXORPD Y12, Y1, Y1
+	VPSLLQ $63, Y13, Y2         // n&1, where sine and cosine are swapped
+	VBLENDVPD Y2, Y4, Y1, Y3
+	VBLENDVPD Y2, Y1, Y4, Y4
+	VPSLLQ $62, Y13, Y5
+	VPXOR Y2, Y5, Y6            // the second bit of n+1 is that of n, changed where the first is set
+	VANDPD Y14, Y5, Y5
+	VANDPD Y14, Y6, Y6
+	VXORPD Y5, Y3, Y3
+	VXORPD Y6, Y4, Y4
+	VMOVUPD Y3, (DI)(BX*8)
+	VMOVUPD Y4, (R13)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT sincosloop
+sincosend:
+	VZEROUPPER
+	MOVQ BX, ret+32(FP)
+	RET
