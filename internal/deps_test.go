@@ -37,6 +37,7 @@ const external = `
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
 	libm    golang.org/x/sys/cpu
+	oracle  golang.org/x/sys/cpu
 `
 
 // parseLevels gives the level of each name of the table.

@@ -10,7 +10,7 @@ import "golang.org/x/sys/cpu"
 // before the first group with an argument that Exp treats apart.
 func expGroups(dst, src []float64) int {
 	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
-		return expAVX2(&dst[:n][0], &src[0], n)
+		return expAVX2(&dst[:n][0], &src[0], n, &expQuads)
 	}
 	return 0
 }
@@ -18,7 +18,7 @@ func expGroups(dst, src []float64) int {
 // logGroups is expGroups for Log.
 func logGroups(dst, src []float64) int {
 	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
-		return logAVX2(&dst[:n][0], &src[0], n)
+		return logAVX2(&dst[:n][0], &src[0], n, &logQuads, &logWords)
 	}
 	return 0
 }
@@ -26,19 +26,19 @@ func logGroups(dst, src []float64) int {
 // sincosGroups is expGroups for Sincos.
 func sincosGroups(sin, cos, src []float64) int {
 	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
-		return sincosAVX2(&sin[:n][0], &cos[:n][0], &src[0], n)
+		return sincosAVX2(&sin[:n][0], &cos[:n][0], &src[0], n, &circleQuads)
 	}
 	return 0
 }
 
 //go:noescape
-func expAVX2(dst, src *float64, n int) int
+func expAVX2(dst, src *float64, n int, k *[9][lanes]float64) int
 
 //go:noescape
-func logAVX2(dst, src *float64, n int) int
+func logAVX2(dst, src *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64) int
 
 //go:noescape
-func sincosAVX2(sin, cos, src *float64, n int) int
+func sincosAVX2(sin, cos, src *float64, n int, k *[16][lanes]float64) int
 
 // The constants of the assembly, once for each lane. Its macros name them by their place here.
 var expQuads = [...][lanes]float64{

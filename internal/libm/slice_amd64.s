@@ -4,60 +4,62 @@
 // has them: no operation is fused, so every lane has the bits of the scalar function. A group in which some argument
 // takes another path of the scalar function ends the loop.
 //
-// Table entries are fetched by scalar loads: the indices go through the stack.
+// Table entries are fetched by scalar loads: the indices go through the stack. R12 points to the constants, each four
+// times, R13 to the bit patterns of the logarithm.
 
 #include "textflag.h"
 
-#define expInvLn2N ·expQuads+0(SB)
-#define expShift ·expQuads+32(SB)
-#define expLn2HiN ·expQuads+64(SB)
-#define expLn2LoN ·expQuads+96(SB)
-#define expC0 ·expQuads+128(SB)
-#define expC1 ·expQuads+160(SB)
-#define expC2 ·expQuads+192(SB)
-#define half ·expQuads+224(SB)
-#define expLimit ·expQuads+256(SB)
+#define expInvLn2N 0(R12)
+#define expShift 32(R12)
+#define expLn2HiN 64(R12)
+#define expLn2LoN 96(R12)
+#define expC0 128(R12)
+#define expC1 160(R12)
+#define expC2 192(R12)
+#define half 224(R12)
+#define expLimit 256(R12)
 
-#define logLn2Hi ·logQuads+0(SB)
-#define logLn2Lo ·logQuads+32(SB)
-#define logC0 ·logQuads+64(SB)
-#define logC1 ·logQuads+96(SB)
-#define logC2 ·logQuads+128(SB)
-#define logC3 ·logQuads+160(SB)
-#define minusHalf ·logQuads+192(SB)
-#define one ·logQuads+224(SB)
-#define exponentBias ·logQuads+256(SB)
+#define logLn2Hi 0(R12)
+#define logLn2Lo 32(R12)
+#define logC0 64(R12)
+#define logC1 96(R12)
+#define logC2 128(R12)
+#define logC3 160(R12)
+#define minusHalf 192(R12)
+#define one 224(R12)
+#define exponentBias 256(R12)
 
-#define logOff ·logWords+0(SB)
-#define exponents ·logWords+32(SB)
-#define logLowBits ·logWords+64(SB)
-#define exponentSign ·logWords+96(SB)
-#define integer ·logWords+128(SB)
-#define leastNormal ·logWords+160(SB)
-#define infinity ·logWords+192(SB)
+#define logOff 0(R13)
+#define exponents 32(R13)
+#define logLowBits 64(R13)
+#define exponentSign 96(R13)
+#define integer 128(R13)
+#define leastNormal 160(R13)
+#define infinity 192(R13)
 
-#define twoOverPi ·circleQuads+0(SB)
-#define piHalf1 ·circleQuads+32(SB)
-#define piHalf2 ·circleQuads+64(SB)
-#define piHalf3 ·circleQuads+96(SB)
-#define thirtyTwo ·circleQuads+128(SB)
-#define thirtySecond ·circleQuads+160(SB)
-#define sinC0 ·circleQuads+192(SB)
-#define sinC1 ·circleQuads+224(SB)
-#define sinC2 ·circleQuads+256(SB)
-#define cosC0 ·circleQuads+288(SB)
-#define cosC1 ·circleQuads+320(SB)
-#define circleHalf ·circleQuads+352(SB)
-#define tinyAngle ·circleQuads+384(SB)
-#define largeAngle ·circleQuads+416(SB)
-#define smallRest ·circleQuads+448(SB)
-#define circleShift ·circleQuads+480(SB)
+#define twoOverPi 0(R12)
+#define piHalf1 32(R12)
+#define piHalf2 64(R12)
+#define piHalf3 96(R12)
+#define thirtyTwo 128(R12)
+#define thirtySecond 160(R12)
+#define sinC0 192(R12)
+#define sinC1 224(R12)
+#define sinC2 256(R12)
+#define cosC0 288(R12)
+#define cosC1 320(R12)
+#define circleHalf 352(R12)
+#define tinyAngle 384(R12)
+#define largeAngle 416(R12)
+#define smallRest 448(R12)
+#define circleShift 480(R12)
 
-// func expAVX2(dst, src *float64, n int) int
-TEXT ·expAVX2(SB), NOSPLIT, $32-32
+// func expAVX2(dst, src *float64, n int, k *[9][lanes]float64) int
+TEXT ·expAVX2(SB), NOSPLIT, $32-40
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
+	MOVQ k+24(FP), R12
 	LEAQ ·expTable(SB), DX
 	XORQ BX, BX
 	VPCMPEQD Y15, Y15, Y15
@@ -124,14 +126,16 @@ exploop:
 	JLT exploop
 expend:
 	VZEROUPPER
-	MOVQ BX, ret+24(FP)
+	MOVQ BX, ret+32(FP)
 	RET
 
-// func logAVX2(dst, src *float64, n int) int
-TEXT ·logAVX2(SB), NOSPLIT, $32-32
+// func logAVX2(dst, src *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64) int
+TEXT ·logAVX2(SB), NOSPLIT, $32-48
 	MOVQ dst+0(FP), DI
 	MOVQ src+8(FP), SI
 	MOVQ n+16(FP), CX
+	MOVQ k+24(FP), R12
+	MOVQ w+32(FP), R13
 	LEAQ ·logTable(SB), DX
 	XORQ BX, BX
 	VMOVUPD logC0, Y15
@@ -211,15 +215,16 @@ logloop:
 	JLT logloop
 logend:
 	VZEROUPPER
-	MOVQ BX, ret+24(FP)
+	MOVQ BX, ret+40(FP)
 	RET
 
-// func sincosAVX2(sin, cos, src *float64, n int) int
-TEXT ·sincosAVX2(SB), NOSPLIT, $32-40
+// func sincosAVX2(sin, cos, src *float64, n int, k *[16][lanes]float64) int
+TEXT ·sincosAVX2(SB), NOSPLIT, $32-48
 	MOVQ sin+0(FP), DI
 	MOVQ cos+8(FP), R13
 	MOVQ src+16(FP), SI
 	MOVQ n+24(FP), CX
+	MOVQ k+32(FP), R12
 	LEAQ ·circleTable(SB), DX
 	XORQ BX, BX
 	VPCMPEQD Y15, Y15, Y15
@@ -339,5 +344,5 @@ sincosloop:
 	JLT sincosloop
 sincosend:
 	VZEROUPPER
-	MOVQ BX, ret+32(FP)
+	MOVQ BX, ret+40(FP)
 	RET

@@ -11,9 +11,67 @@ func (r *result) markRow(lo, hi int) {
 	}
 }
 
+// rowScratch is what one goroutine needs for a row of scores.
+type rowScratch struct {
+	terms       []num // for rows that are not ordinary; made when the first one comes
+	x, d, t     bulk  // scores, differences from the maximum, exponentials
+	top, spread bulk  // one value each
+}
+
+func newRowScratch(width int) *rowScratch {
+	return &rowScratch{
+		x: newBulk(width), d: newBulk(width), t: newBulk(width), top: newBulk(bulkLanes), spread: newBulk(bulkLanes),
+	}
+}
+
+// slow returns the terms for the way of num.
+func (s *rowScratch) slow(n int) []num {
+	if s.terms == nil {
+		s.terms = make([]num, n)
+	}
+	return s.terms
+}
+
+// set makes b a run of one value.
+func (b bulk) set(x num) {
+	for i := range b.v {
+		b.v[i], b.e[i] = x.v, x.e
+	}
+}
+
+// expSumAll is expSum for a row without anything special. It leaves x - max in s.d and the exponentials in s.t.
+func (m *arith) expSumAll(x []float64, s *rowScratch) (top, total num, ok bool) {
+	ext := extentOf(x)
+	if !ext.finite || ext.least < m.flush || len(x) == 0 {
+		return top, total, false
+	}
+	top = exact(ext.max)
+	if top.v == 0 {
+		top = m.maxRow(x) // the first of several zeros gives the sign
+	}
+	s.x.fill(x)
+	s.top.set(top)
+	if !m.subAll(s.d, s.x, s.top) || !m.expAll(s.t, s.d) {
+		return top, total, false
+	}
+	m.capAll(s.t, 1)
+	var all sum
+	all.addPositive(s.t, len(x))
+	total = all.total(m)
+	return top, total, total.clean()
+}
+
 // softmaxRow fills out[at:] with exp(x-m)/Σexp(x-m). The difference is formed before it is scaled by log2 e, so its
 // error is relative to the difference and not to the scores.
-func (c *call) softmaxRow(out *result, at int, x []float64, terms []num) {
+func (c *call) softmaxRow(out *result, at int, x []float64, s *rowScratch) {
+	if _, total, ok := c.expSumAll(x, s); ok {
+		s.spread.set(total)
+		if c.divLeastAll(s.t, s.t, s.spread, leastExpSum) {
+			out.setAll(at, s.t, len(x))
+			return
+		}
+	}
+	terms := s.slow(len(x))
 	_, total := c.expSum(x, terms)
 	for i := range x {
 		out.set(at+i, c.divLeast(terms[i], total, leastExpSum))
@@ -24,8 +82,17 @@ func (c *call) softmaxRow(out *result, at int, x []float64, terms []num) {
 }
 
 // logSoftmaxRow fills out[at:] with (x-m) - log Σexp(x-m).
-func (c *call) logSoftmaxRow(out *result, at int, x []float64, terms []num) {
-	top, total := c.expSum(x, terms)
+func (c *call) logSoftmaxRow(out *result, at int, x []float64, s *rowScratch) {
+	if _, total, ok := c.expSumAll(x, s); ok {
+		if l := c.log(total); l.clean() {
+			s.spread.set(l)
+			if c.subAll(s.d, s.d, s.spread) {
+				out.setAll(at, s.d, len(x))
+				return
+			}
+		}
+	}
+	top, total := c.expSum(x, s.slow(len(x)))
 	l := c.log(total)
 	for i, v := range x {
 		out.set(at+i, c.sub(c.sub(c.input(v), top), l))
@@ -38,16 +105,16 @@ func (c *call) logSoftmaxRow(out *result, at int, x []float64, terms []num) {
 func softmaxOps() []*Op {
 	const contract = "row maximum subtracted before scaling by log2 e; float32 accumulation (float64 for float64) in " +
 		"any order, one rounding to the output type; rows without a finite score undetermined"
-	row := func(name, doc string, f func(c *call, out *result, at int, x []float64, terms []num)) *Op {
+	row := func(name, doc string, f func(c *call, out *result, at int, x []float64, s *rowScratch)) *Op {
 		return &Op{
 			Name: name, Family: "softmax", Doc: doc, Contract: contract,
 			Schema: rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}),
 			ref: func(c *call) error {
 				w, x, out := c.dim("H"), c.data("input"), c.out("output")
 				parallel(len(x)/w, 64*w, func(lo, hi int) {
-					terms := make([]num, w)
+					s := newRowScratch(w)
 					for r := lo; r < hi; r++ {
-						f(c, out, r*w, x[r*w:(r+1)*w], terms)
+						f(c, out, r*w, x[r*w:(r+1)*w], s)
 					}
 				})
 				return nil
