@@ -36,6 +36,7 @@ const external = `
 	rng     golang.org/x/crypto/blake2b
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
+	store   modernc.org/sqlite
 	libm    golang.org/x/sys/cpu
 	oracle  golang.org/x/sys/cpu
 `

@@ -1,0 +1,282 @@
+package store
+
+// This file implements results: their rows, and finding them again.
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/verdict"
+)
+
+// row is a result as the database holds it.
+type row struct {
+	index        int
+	op, dtype    string
+	seed         int64
+	verdict      string
+	failed       bool
+	maxAbs       sql.NullFloat64
+	finished     int64
+	inputs, body string
+}
+
+// newRow encodes a result. A result without a time gets the time of now.
+func (s *Store) newRow(r *verdict.Result) (*row, error) {
+	if r.Index < 0 || r.Index > MaxIndex {
+		return nil, diag.Errorf(BadRecord, "", "result of op %q has index %d, want 0 to %d", r.Op, r.Index, MaxIndex)
+	}
+	timed := *r
+	if timed.Time.IsZero() {
+		timed.Time = s.opt.Now()
+	}
+	timed.Time = timed.Time.UTC()
+	body, err := marshal(&timed)
+	if err != nil {
+		return nil, err
+	}
+	maxAbs := r.MaxAbs()
+	return &row{index: r.Index, op: r.Op, dtype: r.DType, seed: int64(r.Seed), verdict: r.Verdict.String(),
+		failed: r.Verdict.Failed(), maxAbs: sql.NullFloat64{Float64: maxAbs, Valid: !math.IsNaN(maxAbs)},
+		finished: nanos(timed.Time), inputs: r.Inputs, body: body}, nil
+}
+
+func marshal(v any) (string, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return "", diag.Errorf(Internal, "this is a fault of gpuemu: please report it", "encode %T: %w", v, err)
+	}
+	return string(b), nil
+}
+
+func unmarshal(text string, v any) error {
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return diag.Errorf(Damaged, "", "decode %T: %w", v, err)
+	}
+	return nil
+}
+
+// pageSize is how many results are read at once. Between pages no read transaction is open, so that a slow reader does
+// not keep the write-ahead log from shrinking.
+const pageSize = 256
+
+// Results calls yield for every result of a campaign in the order of its index, and stops with its error. Memory does
+// not grow with their number.
+func (s *Store) Results(ctx context.Context, id string, yield func(*verdict.Result) error) error {
+	var campaign int64
+	err := s.r.QueryRowContext(ctx, "SELECT id FROM campaigns WHERE name = $1", id).Scan(&campaign)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.noCampaign(id)
+	}
+	if err != nil {
+		return s.fault("read results", err)
+	}
+	for next := 0; ; {
+		page, err := s.page(ctx, `SELECT '', '', id, finished, body FROM results
+			WHERE campaign = $1 AND idx >= $2 ORDER BY idx LIMIT $3`, campaign, next, pageSize)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			next = page[i].Index + 1
+			if err := yield(&page[i].Result); err != nil {
+				return err
+			}
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+	}
+}
+
+// Found is a result with the campaign it belongs to.
+type Found struct {
+	Campaign   string
+	ConfigPath string
+	verdict.Result
+
+	id, finished int64 // where the next page begins
+}
+
+// page runs a query for campaign, config path, ID, time and body.
+func (s *Store) page(ctx context.Context, query string, args ...any) ([]Found, error) {
+	rows, err := s.r.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, s.fault("read results", err)
+	}
+	defer rows.Close()
+	var page []Found
+	for rows.Next() {
+		var f Found
+		var body string
+		if err := rows.Scan(&f.Campaign, &f.ConfigPath, &f.id, &f.finished, &body); err != nil {
+			return nil, s.fault("read results", err)
+		}
+		if err := unmarshal(body, &f.Result); err != nil {
+			return nil, s.fault("read results", err)
+		}
+		page = append(page, f)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, s.fault("read results", err)
+	}
+	return page, nil
+}
+
+// Filter selects results. Empty fields select all.
+type Filter struct {
+	Op         string
+	Since      time.Time
+	Limit      int // 0: no limit
+	FailedOnly bool
+	Campaign   string
+	Project    string
+	Seed       *verdict.Seed
+}
+
+// where returns the condition on results r.
+func (f *Filter) where() (string, []any) {
+	var conds []string
+	var args []any
+	add := func(cond string, value any) {
+		args = append(args, value)
+		conds = append(conds, fmt.Sprintf(cond, len(args)))
+	}
+	if f.FailedOnly {
+		conds = append(conds, "r.failed = 1") // a literal: a partial index is used for nothing else
+	}
+	if f.Op != "" {
+		add("r.op = $%d", f.Op)
+	}
+	if !f.Since.IsZero() {
+		add("r.finished >= $%d", nanos(f.Since))
+	}
+	if f.Campaign != "" {
+		add("r.campaign = (SELECT id FROM campaigns WHERE name = $%d)", f.Campaign)
+	}
+	if f.Project != "" {
+		add("r.campaign IN (SELECT id FROM campaigns WHERE project = $%d)", f.Project)
+	}
+	if f.Seed != nil {
+		add("r.seed = $%d", int64(*f.Seed))
+	}
+	if conds == nil {
+		return "1", nil
+	}
+	return strings.Join(conds, " AND "), args
+}
+
+// query returns the statement for one page of results, newest first, that are older than the last one seen.
+func (f *Filter) query(last *Found, limit int) (string, []any) {
+	where, args := f.where()
+	if last != nil {
+		where += fmt.Sprintf(" AND (r.finished, r.id) < ($%d, $%d)", len(args)+1, len(args)+2)
+		args = append(args, last.finished, last.id)
+	}
+	// CROSS JOIN keeps SQLite from going through the campaigns first.
+	return fmt.Sprintf(`SELECT c.name, c.config_path, r.id, r.finished, r.body
+		FROM results r CROSS JOIN campaigns c ON c.id = r.campaign
+		WHERE %s ORDER BY r.finished DESC, r.id DESC LIMIT %d`, where, limit), args
+}
+
+// Find calls yield for the results that the filter selects, newest first, and stops with its error. Memory does not grow
+// with their number.
+func (s *Store) Find(ctx context.Context, f Filter, yield func(*Found) error) error {
+	var last *Found
+	for seen := 0; f.Limit <= 0 || seen < f.Limit; {
+		limit := pageSize
+		if f.Limit > 0 {
+			limit = min(limit, f.Limit-seen)
+		}
+		query, args := f.query(last, limit)
+		page, err := s.page(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if err := yield(&page[i]); err != nil {
+				return err
+			}
+		}
+		if len(page) < limit {
+			return nil
+		}
+		seen, last = seen+len(page), &page[len(page)-1]
+	}
+	return nil
+}
+
+// List returns the results that the filter selects, newest first. It never loads tensors.
+func (s *Store) List(ctx context.Context, f Filter) ([]verdict.Result, error) {
+	var list []verdict.Result
+	err := s.Find(ctx, f, func(found *Found) error {
+		list = append(list, found.Result)
+		return nil
+	})
+	return list, err
+}
+
+// maxBySeed is how many results of one seed are looked at: each run of a campaign with the same master seed adds one.
+const maxBySeed = 1000
+
+// BySeed returns the results with that seed, those that failed first, newest first. op "" means any.
+func (s *Store) BySeed(ctx context.Context, seed uint64, op string) ([]Found, error) {
+	bits := verdict.Seed(seed)
+	var failing, other []Found
+	err := s.Find(ctx, Filter{Seed: &bits, Op: op, Limit: maxBySeed}, func(f *Found) error {
+		if f.Verdict.Failed() {
+			failing = append(failing, *f)
+		} else {
+			other = append(other, *f)
+		}
+		return nil
+	})
+	return append(failing, other...), err
+}
+
+// AddResult stores a result that belongs to no campaign: one that a client computed, a shrunk case. It goes to a standing
+// campaign for its kind and configuration file, made when first needed, and gets the next free index there, which is
+// also written to r. It is stored for good when AddResult returns.
+func (s *Store) AddResult(ctx context.Context, r *verdict.Result, configPath string) error {
+	c := &Campaign{Kind: standingKind(r), ConfigPath: configPath, State: Standing, Started: s.opt.Now().UTC()}
+	digest := sha256.Sum256([]byte(configPath))
+	c.ID = c.Kind + "-" + hex.EncodeToString(digest[:4])
+	return s.update(ctx, "store result", func(tx *sql.Tx) error {
+		if _, err := insertCampaign(ctx, tx, c); err != nil {
+			return err
+		}
+		var id int64
+		var next int
+		err := tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
+			WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&id, &next)
+		if err != nil {
+			return err
+		}
+		r.Index = next
+		encoded, err := s.newRow(r)
+		if err != nil {
+			return err
+		}
+		return insertRows(ctx, tx, id, []*row{encoded})
+	})
+}
+
+// standingKind says which standing campaign a result goes to.
+func standingKind(r *verdict.Result) string {
+	switch {
+	case r.ShrunkFrom != nil:
+		return "shrunk"
+	case r.Candidate == "client":
+		return "client"
+	}
+	return "single"
+}

@@ -1,0 +1,239 @@
+// Package store keeps campaigns, results, inputs, baselines and calibrations on disk.
+//
+// It does not know how a result comes about, and it never changes one. The main types are Store and Writer. Rows lie in
+// one SQLite database, tensors in content-addressed safetensors files beside it; docs/formats/store.md has the format.
+// What was committed survives the death of the process, and several processes may use one directory at once: each has
+// one connection that writes and a few that read.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"gpuemu/internal/diag"
+)
+
+const (
+	// fileName is the database in the directory of the store; SQLite adds -wal and -shm while it is open.
+	fileName = "gpuemu.db"
+	// blobDir is the directory of tensor files in the directory of the store.
+	blobDir = "blobs"
+
+	// busyTimeout is how long a write waits for another process. Groups take milliseconds, a pruning batch under a
+	// second, a quick check of a large database several: whoever holds the lock for longer is stuck.
+	busyTimeout = 30 * time.Second
+	// readers is how many reads may go on at once.
+	readers = 4
+	// cacheKiB is the page cache of the writing connection. The index by seed is random: with the default of 2 MiB its
+	// pages are read again and again.
+	cacheKiB = 32 << 10
+	// checkpointPages is when the write-ahead log is copied into the database: 32 MiB. Rarer is faster, and longer to
+	// recover.
+	checkpointPages = 8000
+)
+
+const (
+	// DefaultBlobBudget is how many bytes of tensors are kept.
+	DefaultBlobBudget = 2 << 30
+	// DefaultRowBudget is how many results are kept: one or two GiB of them.
+	DefaultRowBudget = 1_000_000
+)
+
+// Options are the free choices of Open. The zero value is what the product uses.
+type Options struct {
+	BlobBudget int64 // bytes of tensor files that Prune leaves; 0 means DefaultBlobBudget
+	RowBudget  int64 // results that Prune leaves; 0 means DefaultRowBudget
+	Now        func() time.Time
+	ReadOnly   bool // creates nothing, migrates nothing; every write is an error
+}
+
+// Store is an open store. It is safe for concurrent use. It has no goroutines; its Writers have one each.
+type Store struct {
+	dir  string
+	opt  Options
+	w, r *sql.DB // w has one connection, and is nil when the store is read-only
+}
+
+// Open opens the store in dir. Directory (mode 0700) and database (0600) are created where they are missing, and the
+// database is brought to the newest form. A damaged database is an error, never replaced.
+func Open(ctx context.Context, dir string, opt Options) (*Store, error) {
+	if opt.BlobBudget == 0 {
+		opt.BlobBudget = DefaultBlobBudget
+	}
+	if opt.RowBudget == 0 {
+		opt.RowBudget = DefaultRowBudget
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	s := &Store{dir: abs, opt: opt}
+	if err := s.open(ctx); err != nil {
+		_ = s.Close() // the first error is the one to tell
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	if s.opt.ReadOnly {
+		if _, err := os.Stat(s.file()); err != nil {
+			return openError(s.file(), err)
+		}
+	} else if err := s.create(); err != nil {
+		return err
+	}
+	var err error
+	if s.r, err = sql.Open("sqlite", s.dsn(true)); err != nil {
+		return s.fault("open", err)
+	}
+	s.r.SetMaxOpenConns(readers)
+	s.r.SetMaxIdleConns(readers)
+	if s.opt.ReadOnly {
+		return s.checkVersion(ctx)
+	}
+	if s.w, err = sql.Open("sqlite", s.dsn(false)); err != nil {
+		return s.fault("open", err)
+	}
+	s.w.SetMaxOpenConns(1)
+	if err := s.enterWAL(ctx); err != nil {
+		return err
+	}
+	return s.migrate(ctx)
+}
+
+// create makes the directories and an empty database file. An existing file is not opened: closing it would drop the
+// locks that SQLite holds on it in this process (POSIX locks belong to the process, not to the descriptor).
+func (s *Store) create() error {
+	if err := os.MkdirAll(filepath.Join(s.dir, blobDir), 0o700); err != nil {
+		return openError(s.dir, err)
+	}
+	f, err := os.OpenFile(s.file(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) // SQLite gives -wal and -shm the same mode
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return openError(s.file(), err)
+	}
+	return nil
+}
+
+// enterWAL switches a new database to the write-ahead log. SQLite does not wait for other processes here.
+func (s *Store) enterWAL(ctx context.Context) error {
+	for deadline := time.Now().Add(busyTimeout); ; {
+		var mode string
+		err := s.w.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&mode)
+		switch {
+		case err == nil && mode == "wal":
+			return nil
+		case err == nil:
+			return diag.Errorf(OpenFailed, "put GPUEMU_HOME on a local file system",
+				"%s: the write-ahead log cannot be used, the journal mode stays %q", s.file(), mode)
+		case !isBusy(err) || time.Now().After(deadline):
+			return s.fault("open", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// Close releases the store. Writers must be closed before.
+func (s *Store) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{s.r, s.w} { // the last connection cleans up the log, so it is the one that may write
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return s.fault("close", err)
+	}
+	return nil
+}
+
+// Dir returns the directory of the store.
+func (s *Store) Dir() string { return s.dir }
+
+// file is the path of the database.
+func (s *Store) file() string { return filepath.Join(s.dir, fileName) }
+
+// dsn is the address of the database for the driver, with the settings of a connection.
+func (s *Store) dsn(reader bool) string {
+	q := url.Values{}
+	pragma := func(text string) { q.Add("_pragma", text) }
+	pragma("busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")")
+	if reader {
+		pragma("query_only(1)")
+	} else {
+		pragma("auto_vacuum(2)") // incremental; has an effect on a new database only
+		pragma("synchronous(2)") // FULL: a commit is on disk when it returns
+		pragma("foreign_keys(1)")
+		pragma("cache_size(-" + strconv.Itoa(cacheKiB) + ")")
+		pragma("wal_autocheckpoint(" + strconv.Itoa(checkpointPages) + ")")
+		q.Set("_txlock", "immediate")
+	}
+	if s.opt.ReadOnly {
+		q.Set("mode", "ro")
+		if s.immutable() {
+			q.Set("immutable", "1")
+		}
+	} else {
+		q.Set("mode", "rw") // create has made it
+	}
+	path := (&url.URL{Path: filepath.ToSlash(s.file())}).EscapedPath()
+	if filepath.VolumeName(s.file()) != "" {
+		path = "/" + path
+	}
+	return "file://" + path + "?" + q.Encode()
+}
+
+// immutable reports whether a read-only store has to be read without locks: in a directory that cannot be written to,
+// SQLite cannot make the files it shares with writers, and there can be none. With a log left over, its rows would be
+// missing, so SQLite is left to complain.
+func (s *Store) immutable() bool {
+	if info, err := os.Stat(s.file() + "-wal"); err == nil && info.Size() > 0 {
+		return false
+	}
+	f, err := os.CreateTemp(s.dir, ".probe-*")
+	if err != nil {
+		return true
+	}
+	_ = f.Close() // nothing was written to it
+	_ = os.Remove(f.Name())
+	return false
+}
+
+// update runs fn in one transaction, which is on disk when update returns nil. what is for the error: "create campaign".
+func (s *Store) update(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+	if s.opt.ReadOnly {
+		return diag.Errorf(ReadOnly, "open it without the read-only option", "%s: %s: opened read-only", s.file(), what)
+	}
+	tx, err := s.w.BeginTx(ctx, nil)
+	if err != nil {
+		return s.fault(what, err)
+	}
+	if err := fn(tx); err != nil {
+		_ = tx.Rollback() // fn's error is the cause
+		return s.fault(what, err)
+	}
+	if err := tx.Commit(); err != nil {
+		return s.fault(what, err)
+	}
+	return nil
+}
