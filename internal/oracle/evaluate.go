@@ -4,6 +4,7 @@ package oracle
 
 import (
 	"fmt"
+	"sort"
 	"strings"
 	"sync/atomic"
 
@@ -54,8 +55,14 @@ type operand struct {
 }
 
 func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dtype.DType) (*call, error) {
-	d, err := caseDType(op, inputs, d)
+	if err := checkTensors(op, inputs); err != nil {
+		return nil, err
+	}
+	attrs, err := checkAttrs(op, attrs)
 	if err != nil {
+		return nil, err
+	}
+	if d, err = caseDType(op, inputs, d); err != nil {
 		return nil, err
 	}
 	shapes := make(map[string]tensor.Shape, len(inputs))
@@ -93,15 +100,51 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	return c, nil
 }
 
-// caseDType returns the type of the case and checks the types of all inputs.
+// checkTensors refuses an input that is missing or nil.
+func checkTensors(op *Op, inputs map[string]*tensor.Tensor) error {
+	names := make([]string, 0, len(inputs))
+	for name := range inputs {
+		names = append(names, name)
+	}
+	sort.Strings(names) // the same error each time
+	for _, name := range names {
+		if inputs[name] == nil {
+			return diag.Errorf(InputMismatch, "", "op %s: input %q is nil", op.Name, name)
+		}
+	}
+	for i := range op.Schema.Inputs {
+		if name := op.Schema.Inputs[i].Name; inputs[name] == nil {
+			return diag.Errorf(InputMismatch, "", "op %s: input %q is missing", op.Name, name)
+		}
+	}
+	return nil
+}
+
+// checkAttrs returns the attributes in their normal form. A string selects a variant, so one that no variant has would
+// silently be another; a number of the wrong type would be read as 0.
+func checkAttrs(op *Op, attrs opspec.Attrs) (opspec.Attrs, error) {
+	out := make(opspec.Attrs, len(op.Schema.Attrs))
+	for i := range op.Schema.Attrs {
+		a := &op.Schema.Attrs[i]
+		v, ok := attrs[a.Name]
+		if !ok {
+			return nil, diag.Errorf(InputMismatch, "", "op %s: attribute %q is missing", op.Name, a.Name)
+		}
+		n, err := a.Normal(v)
+		if err != nil {
+			return nil, fmt.Errorf("op %s: %w", op.Name, err)
+		}
+		out[a.Name] = n
+	}
+	return out, nil
+}
+
+// caseDType returns the type of the case and checks the types of all inputs, all of which are there.
 func caseDType(op *Op, inputs map[string]*tensor.Tensor, d dtype.DType) (dtype.DType, error) {
 	from := ""
 	for i := range op.Schema.Inputs {
 		spec := &op.Schema.Inputs[i]
-		t, ok := inputs[spec.Name]
-		if !ok {
-			return 0, diag.Errorf(InputMismatch, "", "op %s: input %q is missing", op.Name, spec.Name)
-		}
+		t := inputs[spec.Name]
 		if spec.DType != "" {
 			if want, err := dtype.Parse(spec.DType); err != nil || t.DType != want {
 				return 0, diag.Errorf(InputMismatch, "", "op %s: input %q has dtype %s, want %s",
