@@ -157,7 +157,8 @@ func activationOps() []*Op {
 			func(c *call, x num) num { return c.elu(x, c.attrs.Float("alpha")) }, eluAlpha),
 		gelu,
 		op("gelu_tanh", "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
-			arithmetic+"; tanh as tanh.approx or 1 - 2/(exp(2x)+1)",
+			arithmetic+"; tanh as tanh.approx or 1 - 2/(exp(2x)+1). tanh.approx is off by up to 2^-11, about as much as "+
+				"this formula differs from gelu: only math=ieee tells the two apart",
 			func(c *call, x num) num { return c.geluTanh(x) }),
 		silu,
 		op("sigmoid", "1 / (1 + exp(-x))", arithmetic, func(c *call, x num) num { return c.sigmoid(x) }),

@@ -29,7 +29,20 @@ type weights struct {
 	least float64
 }
 
-// attend fills out[at:] with softmax(scale·q·kᵀ)·v.
+// attend fills out[at:] with softmax(scale·q·kᵀ)·v, so many rows at once that their scores take bounded memory.
+func (c *call) attend(out *result, at int, h head) { c.attendBlocks(out, at, h, blockRows(h.n)) }
+
+func (c *call) attendBlocks(out *result, at int, h head, rows int) {
+	for first := 0; first < h.m; first += rows {
+		part := h
+		part.m = min(rows, h.m-first)
+		part.q = h.q[first*h.d : (first+part.m)*h.d]
+		part.visible = func(i int) (lo, hi int) { return h.visible(first + i) }
+		c.attendRows(out, at+first*h.d, part)
+	}
+}
+
+// attendRows is attend for all rows at once.
 //
 // Error of one weight p = exp(s-m): that of s and m themselves (the dot product, n(m) terms; see dots); of the
 // exponent, which a kernel may form as fma(q·k, scale·log2 e, -m·scale·log2 e), so that the roundings of
@@ -37,7 +50,7 @@ type weights struct {
 // exp(m_old-m_new) once for each tile (the arguments telescope to m-s, already charged; each costs one exponential and
 // two roundings); of normalising before the product (one division); and of rounding p to the type of the case
 // before the product with v, normalised or not.
-func (c *call) attend(out *result, at int, h head) {
+func (c *call) attendRows(out *result, at int, h head) {
 	if h.m == 0 || h.d == 0 {
 		return
 	}

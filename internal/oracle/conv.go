@@ -11,7 +11,18 @@ type conv struct {
 	oh, ow          int
 	stride          int
 	padH, padW, dil int
+	block           int // output positions computed at once
 }
+
+// blockElems is how many elements of an intermediate matrix are held at once, and leastBlock its fewest rows.
+// Padding and long sequences make such matrices far larger than the tensors they come from.
+const (
+	blockElems = 1 << 20
+	leastBlock = 16
+)
+
+// blockRows returns how many rows of a matrix of that width are computed at once.
+func blockRows(width int) int { return max(leastBlock, blockElems/max(1, width)) }
 
 func (g *conv) taps() int { return g.ci * g.kh * g.kw }
 
@@ -23,34 +34,39 @@ func (g *conv) tap(o, t int) (int, bool) {
 	return (ch*g.h+iy)*g.w + ix, iy >= 0 && iy < g.h && ix >= 0 && ix < g.w
 }
 
-// columns returns the input as a matrix: a row for each output position, its taps in order, zero outside.
-func (g *conv) columns(x []float64) []float64 {
-	n, k := g.oh*g.ow, g.taps()
-	cols := make([]float64, n*k)
-	for o := range n {
-		for t := range k {
-			if at, ok := g.tap(o, t); ok {
-				cols[o*k+t] = x[at]
-			}
+// columns fills cols with the input as a matrix: a row for each output position from first on, its taps in order, zero
+// outside.
+func (g *conv) columns(cols, x []float64, first int) {
+	k := g.taps()
+	for i := range cols {
+		cols[i] = 0
+		if at, ok := g.tap(first+i/k, i%k); ok {
+			cols[i] = x[at]
 		}
 	}
-	return cols
 }
 
 // convolve fills out[at:] with weight * x + bias for one image and one group. The sum is a dot product of all taps;
 // taps outside the image add exact zeros.
 func (c *call) convolve(out *result, at int, g *conv, x, weight, bias []float64) {
-	n := g.oh * g.ow
-	shape := dotShape{m: g.co, n: n, k: g.taps(), transB: true, tensorCore: c.tensorCore()}
-	shape.bias = largest(finitePart(bias))
-	p := c.dots(c.inputs(weight), c.inputs(g.columns(x)), shape)
+	n, k := g.oh*g.ow, g.taps()
+	shape := dotShape{m: g.co, k: k, transB: true, tensorCore: c.tensorCore(), bias: largest(finitePart(bias))}
+	filters := c.inputs(weight)
 	skip := (g.padH > 0 || g.padW > 0) && !allFinite(weight)
-	for i := range p.v {
-		y := p.at(i)
-		if skip {
-			y = c.padded(y, g, x, weight[i/n*g.taps():(i/n+1)*g.taps()], i%n)
+	buf := make([]float64, min(n, g.block)*k)
+	for first := 0; first < n; first += g.block {
+		shape.n = min(g.block, n-first)
+		cols := buf[:shape.n*k]
+		g.columns(cols, x, first)
+		p := c.dots(filters, c.inputs(cols), shape)
+		for i := range p.v {
+			ch, o := i/shape.n, first+i%shape.n
+			y := p.at(i)
+			if skip {
+				y = c.padded(y, g, x, weight[ch*k:(ch+1)*k], o)
+			}
+			out.set(at+ch*n+o, p.biased(&c.arith, i, c.cast(y), c.input(bias[ch]), shape))
 		}
-		out.set(at+i, p.biased(&c.arith, i, c.cast(y), c.input(bias[i/n]), shape))
 	}
 }
 
@@ -81,6 +97,7 @@ func (c *call) padded(whole num, g *conv, x, filter []float64, o int) num {
 func (c *call) convAll(g conv, images, groups int) error {
 	x, weight, bias, out := c.data("input"), c.data("weight"), c.data("bias"), c.out("output")
 	in, filters, result := g.ci*g.h*g.w, g.co*g.taps(), g.co*g.oh*g.ow
+	g.block = blockRows(max(g.taps(), g.co))
 	parallel(images*groups, 32*result*g.taps(), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			k := i % groups
@@ -121,8 +138,9 @@ func slidingDim(out, in, k string) opspec.Dim {
 func slidingFits(in, k string) string { return in + "+2*padding >= dilation*(" + k + "-1)+1" }
 
 func convOps() []*Op {
-	const contract = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs; the " +
-		"sum may be rounded to the output type before the bias; taps outside the image skipped or multiplied by zero"
+	const contract = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs; no " +
+		"Winograd or FFT transforms; the sum may be rounded to the output type before the bias; taps outside the image " +
+		"skipped or multiplied by zero"
 	attrs := []opspec.Attr{
 		{Name: "stride", Kind: opspec.Int, Values: []any{1, 2, 3}, Doc: "step of the window"},
 		{Name: "padding", Kind: opspec.Int, Values: []any{0, 1, 2}, Doc: "zeros added on each side"},

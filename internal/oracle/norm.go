@@ -114,12 +114,18 @@ func (m *arith) squares(x []float64) num {
 	return s.total(m)
 }
 
+// scaled returns x·rstd·w in any association.
+func (c *call) scaled(x, rstd, w num) num {
+	plain := c.mul(c.cast(c.mul(x, rstd)), w)
+	return either(plain, either(c.mul(x, c.mul(rstd, w)), c.mul(c.mul(x, w), rstd)))
+}
+
 func (c *call) rmsnorm() error {
 	w, out, width := c.data("weight"), c.out("output"), c.dim("H")
 	c.rows("input", width, func(r int, x []float64) {
-		scale := c.invStd(c.mean(c.squares(x), width))
+		rstd := c.invStd(c.mean(c.squares(x), width))
 		for i, v := range x {
-			out.set(r*width+i, c.mul(c.cast(c.mul(c.input(v), scale)), c.input(w[i])))
+			out.set(r*width+i, c.scaled(c.input(v), rstd, c.input(w[i])))
 		}
 	})
 	return nil
@@ -170,7 +176,7 @@ func normOps() []*Op {
 		{
 			Name: "rmsnorm", Aliases: []string{"rms_norm"}, Family: "norm",
 			Doc:      "x / sqrt(mean(x^2) + eps) weight over the last axis",
-			Contract: "plain sum of squares in float32 (float64 for float64), any order; " + cast,
+			Contract: "plain sum of squares in float32 (float64 for float64), any order; in any association; " + cast,
 			Schema: &opspec.Schema{
 				Dims: bshDims(), DTypes: plainFloats(), Outputs: output(bsh()),
 				Attrs:  []opspec.Attr{floatAttr("eps", "added to the mean square", 1e-6, 1e-5)},

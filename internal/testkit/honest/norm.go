@@ -5,13 +5,18 @@ package honest
 // affine is one element of a normalisation: (x-mean)·rstd·w+b.
 type affine struct{ mean, rstd, w, b float64 }
 
-// apply normalises x. Folded (AltFold) it is x·(rstd·w)+(b-mean·rstd·w). round: the style may round the normalised x.
+// apply normalises x. Folded (AltFold) it is x·(rstd·w)+(b-mean·rstd·w), in the other order (AltPad)
+// ((x-mean)·w)·rstd+b. round: the style may round the normalised x.
 func (e *eval) apply(x float64, p affine, round bool) float64 {
 	if e.alt(AltFold) {
 		scale := e.Mul(p.rstd, p.w)
 		return e.MulAdd(x, scale, e.MulAdd(-p.mean, scale, p.b))
 	}
-	n := e.Mul(e.Sub(x, p.mean), p.rstd)
+	d := e.Sub(x, p.mean)
+	if e.alt(AltPad) {
+		return e.MulAdd(e.Mul(d, p.w), p.rstd, p.b)
+	}
+	n := e.Mul(d, p.rstd)
 	if round {
 		n = e.round(n)
 	}
@@ -54,6 +59,17 @@ func layernorm(e *eval) {
 	}
 }
 
+// scaled is x·rstd·w: (x·rstd)·w, folded (AltFold) x·(rstd·w), in the other order (AltPad) (x·w)·rstd.
+func (e *eval) scaled(x, rstd, w float64) float64 {
+	switch {
+	case e.alt(AltFold):
+		return e.Mul(x, e.Mul(rstd, w))
+	case e.alt(AltPad):
+		return e.Mul(e.Mul(x, w), rstd)
+	}
+	return e.Mul(e.round(e.Mul(x, rstd)), w)
+}
+
 func rmsnorm(e *eval) {
 	a, ok := e.in("input", 3)
 	if !ok {
@@ -66,7 +82,7 @@ func rmsnorm(e *eval) {
 		row := a.X[i : i+h]
 		rstd := e.Rsqrt(e.Add(e.mean(e.Dot(row, row, false), h), eps))
 		for j, x := range row {
-			out[i+j] = e.Mul(e.round(e.Mul(x, rstd)), w[j])
+			out[i+j] = e.scaled(x, rstd, w[j])
 		}
 	}
 }

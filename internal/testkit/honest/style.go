@@ -44,10 +44,11 @@ const (
 	AltMain = 1 << iota
 	// AltDiv divides through the reciprocal, a*rcp(b), and takes 1/sqrt(x) as rcp(sqrt(x)).
 	AltDiv
-	// AltFold folds constants: norms as x*(rstd*w)+(b-mean*rstd*w), attention with scale*log2(e) inside exp2,
-	// tanh through exp, bias as the start of the accumulator, scales multiplied with each other first.
+	// AltFold folds constants: norms as x*(rstd*w)+(b-mean*rstd*w) or x*(rstd*w), attention with scale*log2(e) inside
+	// exp2, tanh through exp, bias as the start of the accumulator, scales multiplied with each other first.
 	AltFold
-	// AltPad also multiplies what is masked or padded with zero, and forms products in the other order.
+	// AltPad also multiplies what is masked or padded with zero, and forms products in the other order: norms as
+	// ((x-mean)*w)*rstd+b.
 	AltPad
 	// AltNorm normalises the probabilities of attention before the product with v, not after it.
 	AltNorm
