@@ -111,8 +111,8 @@ func (c *call) fp8Matmul() error {
 	for i, v := range b {
 		colMax[i%s.n] = math.Max(colMax[i%s.n], v)
 	}
-	abs2 := make([]float64, s.m*s.n)
-	gemm.Mul(abs2, a, b, s.m, s.n, s.k, gemm.Options{})
+	sumsAbs := make([]float64, s.m*s.n) // Σ|a||b| of each output, subnormals raised to the smallest normal value
+	gemm.Mul(sumsAbs, a, b, s.m, s.n, s.k, gemm.Options{})
 	held := 128.0 // terms between two promotions
 	if c.attrs.Bool("fast_accum") {
 		held = float64(s.k)
@@ -131,7 +131,7 @@ func (c *call) fp8Matmul() error {
 					low, high = math.Min(low, sum), math.Max(high, sum)
 				}
 				widest := math.Max(high-low, float64(rowMax[j/s.n]*colMax[j%s.n]))
-				acc.e += float64(0x1p-13 * math.Min(float64(perChain*abs2[j]), float64(inAll*widest)))
+				acc.e += float64(0x1p-13 * math.Min(float64(perChain*sumsAbs[j]), float64(inAll*widest)))
 			}
 			x := either(c.mul(c.mul(acc, scaleA), scaleB), c.mul(acc, c.mul(scaleA, scaleB)))
 			out.set(j, x)
