@@ -29,7 +29,7 @@ type trial struct {
 }
 
 // trials generates and evaluates cases of one op and dtype. Shapes are small, so that many fit into a second; one case
-// in ten is larger and one in a hundred much larger, because bounds grow with the length of a reduction.
+// in ten is larger and three in a hundred much larger, because bounds grow with the length of a reduction.
 type trials struct {
 	op     *oracle.Op
 	d      dtype.DType
@@ -46,15 +46,24 @@ func newTrials(op *oracle.Op, d dtype.DType, values ...string) *trials {
 	return &trials{op: op, d: d, values: values, shapes: shapeMix, byKind: map[string]*gen.Stream{}}
 }
 
+// fullCase is about the size of the catalogue's own candidates: full tiles, and reductions as users have them.
+const fullCase = 16384
+
+// maxElems is the limit of the elements of case i.
 func maxElems(i int) int {
 	switch {
 	case i%100 == 99:
 		return 6144
+	case i%50 == 24:
+		return fullCase
 	case i%10 == 9:
 		return 768
 	}
 	return 128
 }
+
+// fullShapes are the shapes of the cases of that size, in turn.
+var fullShapes = []string{"default", "tile_aware"}
 
 func mayBeEmpty(op *oracle.Op) bool {
 	for i := range op.Schema.Dims {
@@ -67,6 +76,9 @@ func mayBeEmpty(op *oracle.Op) bool {
 
 func (ts *trials) next(i int) (*trial, error) {
 	values, shapes, limit := ts.values[i%len(ts.values)], ts.shapes[i/7%len(ts.shapes)], maxElems(i)
+	if limit == fullCase {
+		shapes = fullShapes[i/50%len(fullShapes)]
+	}
 	if shapes == "zero_size" && !mayBeEmpty(ts.op) {
 		shapes = "default"
 	}
@@ -116,25 +128,34 @@ func (t *trial) run(s honest.Style, seed uint64) (map[string]*tensor.Tensor, err
 	return honest.Run(honest.New(acc, s, seed), call)
 }
 
-// judge compares the outputs under the bound and returns the first report that is not a pass.
-func (t *trial) judge(
-	got map[string]*tensor.Tensor,
-) (bad *compare.Report, name string, elems, undetermined int, err error) {
+// judgement is what the comparisons of all outputs of a trial said.
+type judgement struct {
+	bad                 *compare.Report // the first that is not a pass
+	output              string          // whose report that is
+	elems, undetermined int
+	ratio               float64 // the largest |got - want| / bound
+}
+
+// judge compares the outputs under the bound, up to the first that is not a pass.
+func (t *trial) judge(got map[string]*tensor.Tensor) (judgement, error) {
 	opt := compare.DefaultOptions()
 	opt.Regime = compare.Bound
 	opt.Workers = 1
+	var j judgement
 	for name, w := range t.want {
 		r, err := compare.Compare(got[name], w, opt)
 		if err != nil {
-			return nil, name, 0, 0, err
+			return j, err
 		}
-		elems += w.Shape.Elems()
-		undetermined += r.Counts.Undetermined
+		j.elems += w.Shape.Elems()
+		j.undetermined += r.Counts.Undetermined
+		j.ratio = max(j.ratio, r.Stats.MaxRatio)
 		if r.Verdict == compare.Fail || r.Verdict == compare.Error {
-			return r, name, elems, undetermined, nil
+			j.bad, j.output = r, name
+			return j, nil
 		}
 	}
-	return nil, "", elems, undetermined, nil
+	return j, nil
 }
 
 // soakCases returns how many cases an op and dtype get: a sample, or what GPUEMU_SOAK says.
@@ -158,6 +179,7 @@ type tally struct {
 	cases, violations                 int
 	elems, undetermined               int
 	undecidedAdversarial, adversarial int
+	ratio                             float64 // the largest error/bound
 }
 
 // TestHonestImplementationsKeepTheBound runs every op in every dtype in all styles of honest arithmetic over all value
@@ -227,20 +249,21 @@ func soakOne(t *testing.T, op *oracle.Op, d dtype.DType, n int, values []string)
 		if err != nil {
 			t.Fatalf("%s: %v", tr.c, err)
 		}
-		bad, name, elems, undetermined, err := tr.judge(out)
+		j, err := tr.judge(out)
 		if err != nil {
 			t.Fatalf("%s: %v", tr.c, err)
 		}
 		got.cases++
-		got.elems += elems
-		got.undetermined += undetermined
+		got.elems += j.elems
+		got.undetermined += j.undetermined
+		got.ratio = max(got.ratio, j.ratio)
 		if v := values[i%len(values)]; v == "adversarial" || v == "nan_injected" {
-			got.adversarial += elems
-			got.undecidedAdversarial += undetermined
+			got.adversarial += j.elems
+			got.undecidedAdversarial += j.undetermined
 		}
-		if bad != nil {
+		if j.bad != nil {
 			got.violations++
-			t.Errorf("style %+v\ncase %s\noutput %q\n%s", style, tr.c, name, brief(bad))
+			t.Errorf("style %+v\ncase %s\noutput %q\n%s", style, tr.c, j.output, brief(j.bad))
 			if got.violations >= 3 {
 				return got
 			}
@@ -259,16 +282,17 @@ func soakTable(record []tally, n int) string {
 	for _, r := range record {
 		cases += r.cases
 		violations += r.violations
-		rows += fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %d |\n", r.op, r.dtype, r.cases, r.elems,
-			percent(r.undetermined, r.elems), percent(r.undecidedAdversarial, r.adversarial), r.violations)
+		rows += fmt.Sprintf("| %s | %s | %d | %d | %s | %s | %.3f | %d |\n", r.op, r.dtype, r.cases, r.elems,
+			percent(r.undetermined, r.elems), percent(r.undecidedAdversarial, r.adversarial), r.ratio, r.violations)
 	}
 	fmt.Fprintf(&b, "# Soak: honest implementations against the bounds\n\n")
 	fmt.Fprintf(&b, "Made by `make soak` (%d cases per op and dtype): %d ops and dtypes, %d cases, **%d violations**.\n\n",
 		n, len(record), cases, violations)
 	fmt.Fprintf(&b, "Every case runs in one of the %d fixed styles of honest arithmetic or in one drawn at random, "+
 		"in turn over all value distributions.\n\n", len(honest.Styles()))
-	fmt.Fprintf(&b, "| op | dtype | cases | elements | undetermined | under adversarial and nan_injected | violations |\n")
-	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---:|---:|\n%s", rows)
+	fmt.Fprintf(&b, "| op | dtype | cases | elements | undetermined | under adversarial and nan_injected | "+
+		"largest error/bound | violations |\n")
+	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---:|---:|---:|\n%s", rows)
 	return b.String()
 }
 
