@@ -1,10 +1,10 @@
-// Package runner executes candidates and references on cases: functions in persistent workers, one-shot scripts through
-// a fork server or plain processes, and the catalogue's own references.
+// Package runner executes candidates and references on cases: functions in persistent workers, one-shot scripts
+// through a fork server or plain processes, and the catalogue's own references.
 //
-// It neither judges outputs (package campaign does) nor chooses cases. The main types are Runner, Call and Failure. What
-// goes wrong with the executed code is a *Failure with a reason; any other error is a fault of gpuemu or a cancelled
-// context. Every process is the leader of a process group of its own and is gone, with all its children, when Run or
-// Close returns.
+// It neither judges outputs (package campaign does) nor chooses cases. The main types are Runner, Call and Failure.
+// What goes wrong with the executed code is a *Failure with a reason; any other error is a fault of gpuemu or a
+// cancelled context. Every process is the leader of a process group of its own and is gone, with all its children,
+// when Run or Close returns.
 package runner
 
 import (
@@ -48,6 +48,8 @@ type Reply struct {
 	Outputs []tensor.Named // as named by the code; a single output of any name, or none, is called "output"
 	Stderr  string         // tail of what was printed
 	Time    time.Duration  // spent in the user's code, as far as the process reports it; else the whole call
+	// Modified names the inputs that the code wrote to, where the runner can tell.
+	Modified []string
 }
 
 // Failure is what the executed code did instead of replying, or why it was not executed.

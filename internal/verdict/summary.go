@@ -46,12 +46,16 @@ type OpSummary struct {
 
 // Summary is what a campaign found.
 type Summary struct {
-	Campaign string        `json:"campaign"`
-	Kind     string        `json:"kind"` // test, fuzz, ci, …
-	Project  string        `json:"project,omitempty"`
-	Seed     Seed          `json:"seed"`    // master seed
-	Planned  int           `json:"planned"` // cases of this shard; Counts.Total of them are finished
-	Complete bool          `json:"complete"`
+	Campaign string `json:"campaign"`
+	Kind     string `json:"kind"` // test, fuzz, ci, …
+	Project  string `json:"project,omitempty"`
+	Seed     Seed   `json:"seed"`    // master seed
+	Planned  int    `json:"planned"` // cases of this shard; Counts.Total of them are finished
+	Complete bool   `json:"complete"`
+	// Shard is the part of the campaign that was run, as 2/4; PlannedTotal are the cases of all parts.
+	Shard        string `json:"shard,omitempty"`
+	PlannedTotal int    `json:"planned_total,omitempty"`
+
 	Started  time.Time     `json:"started"`
 	Duration time.Duration `json:"duration_ns"`
 	Counts
@@ -74,8 +78,8 @@ type HealthCheck struct {
 // UndecidedShare is the share of undecided cases of an op above which a run is not green.
 const UndecidedShare = 0.10
 
-// ExitCode is the exit code that the summary deserves: 1 if a case failed or a regression was found; else 3 if something
-// asked for was not run, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
+// ExitCode is the exit code that the summary deserves: 1 if a case failed or a regression was found; else 3 if
+// something asked for was not run, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
 func (s *Summary) ExitCode() int {
 	switch {
 	case s.Failed > 0 || s.Regressions > 0:

@@ -1,8 +1,9 @@
-// Package verdict holds what a case and a campaign found: the five verdicts, the result of one case in the form in which
-// it is stored and reported, the summary of many, and the rule that makes an exit code of a summary.
+// Package verdict holds what a case and a campaign found: the five verdicts, the result of one case in the form in
+// which it is stored and reported, the summary of many, and the rule that makes an exit code of a summary.
 //
-// It judges nothing: package campaign does, with compare and invariant. The main types are Result and Summary. Both have
-// one JSON form, used by the store, by reports and by the API; seeds are strings in it, because JSON numbers lose bits.
+// It judges nothing: package campaign does, with compare and invariant. The main types are Result and Summary. Both
+// have one JSON form, used by the store, by reports and by the API; seeds are strings in it, because JSON numbers
+// lose bits.
 package verdict
 
 import (

@@ -1,0 +1,259 @@
+// Package shrink makes failing cases small: it searches the least case, and the simplest values, on which a predicate
+// still holds.
+//
+// It executes and judges nothing: the predicate does. Both searches are pure functions of their arguments, try
+// candidates in a fixed order, and never ask the predicate more often than the budget says.
+package shrink
+
+import (
+	"slices"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/tensor"
+)
+
+// This file implements the search over cases: dimensions, attributes, layouts, dtype, value distributions.
+
+// Case returns the least case it finds that still fails, and how often it asked. Passes run in a fixed order
+// (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. A
+// dimension never grows.
+//
+// Each dimension is searched as Hypothesis shrinks an integer: first the smallest size there is, then bisection
+// between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size;
+// the search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
+func Case(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
+	z := &search{schema: s, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
+	for {
+		before := z.best.String()
+		z.dims()
+		z.attrs()
+		z.layouts()
+		z.dtype()
+		z.values()
+		if z.best.String() == before || z.asked >= z.budget {
+			return z.best, z.asked
+		}
+	}
+}
+
+// Dims is Case with the dimensions alone.
+func Dims(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
+	z := &search{schema: s, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
+	for {
+		before := z.best.String()
+		z.dims()
+		if z.best.String() == before || z.asked >= z.budget {
+			return z.best, z.asked
+		}
+	}
+}
+
+// search is the state of one run of Case.
+type search struct {
+	schema *opspec.Schema
+	best   opspec.Case
+	fails  func(opspec.Case) bool
+	budget int
+	asked  int
+	seen   map[string]bool // texts that were asked already: no candidate is executed twice
+}
+
+// try asks whether c fails and takes it if so.
+func (z *search) try(c opspec.Case) bool {
+	c = gen.Fit(z.schema, c)
+	text := c.String()
+	if z.asked >= z.budget || z.seen[text] {
+		return false
+	}
+	z.seen[text] = true
+	z.asked++
+	if !z.fails(c) {
+		return false
+	}
+	z.best = c
+	return true
+}
+
+// dims makes each free dimension as small as it goes while the others stay.
+func (z *search) dims() {
+	for i := range z.schema.Dims {
+		d := &z.schema.Dims[i]
+		if d.Derived() {
+			continue
+		}
+		z.dim(d)
+	}
+}
+
+func (z *search) dim(d *opspec.Dim) {
+	current := z.best.DimMap()[d.Name]
+	low := max(d.Min, 1)
+	if d.AllowsEmpty() {
+		low = 0
+	}
+	if low >= current {
+		return
+	}
+	if z.resized(d.Name, low) {
+		return
+	}
+	// Invariant: low is not known to fail, the best case's size does.
+	for high := z.best.DimMap()[d.Name]; high-low > 1 && z.asked < z.budget; {
+		mid := low + (high-low)/2
+		if z.resized(d.Name, mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	// Sizes that a relation forbids (D % 8 == 0) stop the bisection early: step down once more by hand.
+	for size := z.best.DimMap()[d.Name] - 1; size > 0 && size >= z.best.DimMap()[d.Name]-8; size-- {
+		z.resized(d.Name, size)
+	}
+}
+
+// resized tries the best case with another size of one dimension. A size that the schema does not allow does not fail.
+func (z *search) resized(name string, size int) bool {
+	c, ok := Resize(z.schema, z.best, name, size)
+	return ok && z.try(c)
+}
+
+// Resize returns the case with another size of one free dimension, derived dimensions and shapes computed anew. It
+// returns false where the schema does not allow that size.
+func Resize(s *opspec.Schema, c opspec.Case, name string, size int) (opspec.Case, bool) {
+	program, err := s.Compile()
+	if err != nil {
+		return c, false
+	}
+	dims := map[string]int{}
+	for i := range s.Dims {
+		if d := &s.Dims[i]; !d.Derived() {
+			dims[d.Name] = c.DimMap()[d.Name]
+		}
+	}
+	dims[name] = size
+	attrs := c.AttrMap()
+	all, err := program.Derive(dims, attrs)
+	if err != nil {
+		return c, false
+	}
+	inputs, _, err := program.Resolve(dims, attrs)
+	if err != nil {
+		return c, false
+	}
+	out := clone(c)
+	for i := range out.Dims {
+		out.Dims[i].Value = all[out.Dims[i].Name]
+	}
+	for i := range out.Inputs {
+		out.Inputs[i].Shape = inputs[out.Inputs[i].Name]
+	}
+	return gen.Fit(s, out), true
+}
+
+// attrs tries the default of each attribute.
+func (z *search) attrs() {
+	for i := range z.best.Attrs {
+		a, ok := z.schema.Attr(z.best.Attrs[i].Name)
+		if !ok || z.best.Attrs[i].Value == a.DefaultValue() {
+			continue
+		}
+		c := clone(z.best)
+		c.Attrs[i].Value = a.DefaultValue()
+		// Derived dimensions may depend on the attribute; a resize to the same size computes them anew.
+		if len(c.Dims) > 0 {
+			var fits bool
+			if c, fits = Resize(z.schema, c, z.firstFree(), z.best.DimMap()[z.firstFree()]); !fits {
+				continue
+			}
+		}
+		z.try(c)
+	}
+}
+
+func (z *search) firstFree() string {
+	for i := range z.schema.Dims {
+		if !z.schema.Dims[i].Derived() {
+			return z.schema.Dims[i].Name
+		}
+	}
+	return ""
+}
+
+// layouts tries to make all inputs contiguous, then each.
+func (z *search) layouts() {
+	all := clone(z.best)
+	for i := range all.Inputs {
+		all.Inputs[i].Layout = tensor.Contiguous
+	}
+	if z.try(all) {
+		return
+	}
+	for i := range z.best.Inputs {
+		c := clone(z.best)
+		c.Inputs[i].Layout = tensor.Contiguous
+		z.try(c)
+	}
+}
+
+// simpleTypes are the dtypes in the order of preference: what most people can read in a debugger comes first.
+var simpleTypes = []dtype.DType{dtype.Float32, dtype.Float64, dtype.Float16, dtype.BFloat16}
+
+// dtype tries a simpler type for the whole case.
+func (z *search) dtype() {
+	for _, d := range simpleTypes {
+		if d == z.best.DType {
+			return
+		}
+		if !slices.Contains(z.schema.AllowedDTypes(), d) {
+			continue
+		}
+		c := clone(z.best)
+		c.DType = d
+		ok := true
+		for i := range c.Inputs {
+			in, found := z.schema.Input(c.Inputs[i].Name)
+			if !found {
+				ok = false
+				break
+			}
+			elem, err := in.ElemType(d)
+			if err != nil {
+				ok = false
+				break
+			}
+			c.Inputs[i].DType = elem
+		}
+		if ok && z.try(c) {
+			return
+		}
+	}
+}
+
+// simpleValues are the distributions in the order of preference: plain ones first.
+var simpleValues = []string{"normal", "uniform"}
+
+// values tries plain distributions for all inputs.
+func (z *search) values() {
+	for _, name := range simpleValues {
+		c := clone(z.best)
+		same := true
+		for i := range c.Inputs {
+			same = same && c.Inputs[i].Values == name
+			c.Inputs[i].Values = name
+		}
+		if same || z.try(c) {
+			return
+		}
+	}
+}
+
+// clone copies what the search changes.
+func clone(c opspec.Case) opspec.Case {
+	c.Dims = slices.Clone(c.Dims)
+	c.Attrs = slices.Clone(c.Attrs)
+	c.Inputs = slices.Clone(c.Inputs)
+	return c
+}

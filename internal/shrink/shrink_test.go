@@ -1,0 +1,131 @@
+package shrink
+
+import (
+	"testing"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+)
+
+func startCase(t *testing.T, op string, st gen.Strategy, index int) (*opspec.Schema, opspec.Case) {
+	t.Helper()
+	entry, ok := oracle.Lookup(op)
+	if !ok {
+		t.Fatalf("no op %q", op)
+	}
+	stream, err := gen.Cases(entry.Schema, st, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := stream.Case(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry.Schema, c
+}
+
+// A kernel that is wrong from size 17 on along the last dimension: the least case has exactly 17, and 1 elsewhere.
+func TestCaseFindsTheLeastSize(t *testing.T) {
+	s, c := startCase(t, "softmax", gen.Strategy{Values: "uniform"}, 0)
+	last := c.Dims[len(c.Dims)-1].Name
+	for i := 0; c.DimMap()[last] < 17; i++ {
+		s, c = startCase(t, "softmax", gen.Strategy{Values: "uniform"}, i)
+	}
+	fails := func(c opspec.Case) bool { return c.DimMap()[last] >= 17 }
+	got, asked := Case(s, c, 1000, fails)
+	if !fails(got) {
+		t.Fatalf("Case returned one that does not fail: %s", got)
+	}
+	for _, d := range got.Dims {
+		want := 17
+		if d.Name != last {
+			dim, _ := s.Dim(d.Name)
+			want = 1
+			if dim.AllowsEmpty() {
+				want = 0
+			}
+		}
+		if d.Value != want {
+			t.Errorf("dim %s = %d, want %d (%s)", d.Name, d.Value, want, got)
+		}
+	}
+	if got.Inputs[0].Layout != tensor.Contiguous || got.DType != dtype.Float32 || got.Inputs[0].Values != "normal" {
+		t.Errorf("Case = %s, want contiguous float32 normal", got)
+	}
+	if asked > 200 {
+		t.Errorf("asked %d times", asked)
+	}
+	again, _ := Case(s, c, 1000, fails)
+	if again.String() != got.String() {
+		t.Errorf("not deterministic: %s, then %s", got, again)
+	}
+}
+
+// Every op of the catalogue: shrinking with a predicate that always holds ends in a valid case and never grows.
+func TestCaseStaysValidAndNeverGrows(t *testing.T) {
+	for _, op := range oracle.Ops() {
+		s, c := startCase(t, op.Name, gen.Strategy{DTypes: op.Schema.AllowedDTypes()}, 3)
+		got, asked := Case(s, c, 60, func(c opspec.Case) bool {
+			_, err := gen.Inputs(s, c)
+			if err != nil {
+				t.Errorf("%s: candidate %s: %v", op.Name, c, err)
+			}
+			return err == nil
+		})
+		if asked > 60 {
+			t.Errorf("%s: asked %d times with a budget of 60", op.Name, asked)
+		}
+		before := c.DimMap()
+		for _, d := range got.Dims {
+			if dim, ok := s.Dim(d.Name); ok && !dim.Derived() && d.Value > before[d.Name] {
+				t.Errorf("%s: dim %s grew from %d to %d", op.Name, d.Name, before[d.Name], d.Value)
+			}
+		}
+	}
+}
+
+func TestDimsLeavesTheRestAlone(t *testing.T) {
+	s, c := startCase(t, "softmax", gen.Strategy{
+		DTypes: []dtype.DType{dtype.Float16}, Layouts: []tensor.Layout{tensor.Strided}}, 1)
+	got, _ := Dims(s, c, 100, func(opspec.Case) bool { return true })
+	if got.DType != c.DType || got.Inputs[0].Values != c.Inputs[0].Values {
+		t.Errorf("Dims = %s, started from %s", got, c)
+	}
+}
+
+// One element matters: all others become 0, and the inputs given stay as they were.
+func TestValuesKeepsWhatMatters(t *testing.T) {
+	s, c := startCase(t, "softmax", gen.Strategy{Values: "uniform", MaxElems: 4096}, 2)
+	inputs, err := gen.Inputs(s, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := c.Inputs[0].Name
+	original := append([]byte(nil), inputs[name].Data...)
+	n := inputs[name].Elems()
+	matters := n / 3
+	wantBits := inputs[name].Float64s()[matters]
+	fails := func(in map[string]*tensor.Tensor) bool { return in[name].Float64s()[matters] == wantBits }
+	got, asked := Values(s, c, inputs, 100_000, fails)
+	left := 0
+	for _, v := range got[name].Float64s() {
+		if v != 0 {
+			left++
+		}
+	}
+	if left != 1 || !fails(got) {
+		t.Errorf("%d elements are left, want 1", left)
+	}
+	if string(inputs[name].Data) != string(original) {
+		t.Error("Values changed the inputs it was given")
+	}
+	if got[name].Strides[0] != inputs[name].Strides[0] {
+		t.Error("Values changed the layout")
+	}
+	if _, asked = Values(s, c, inputs, 5, fails); asked > 5 {
+		t.Errorf("asked %d times with a budget of 5", asked)
+	}
+}
