@@ -4,6 +4,7 @@ package oracle
 
 import (
 	"math"
+	"sync"
 
 	"gpuemu/internal/libm"
 )
@@ -161,6 +162,23 @@ type extent struct {
 	min, max float64 // of the elements that are not NaN
 	least    float64 // magnitude of those that are not zero; +Inf: none
 	finite   bool    // all of them
+}
+
+// largest returns the largest magnitude, NaN left out; 0 for no elements.
+func (x extent) largest() float64 { return math.Max(0, math.Max(x.max, -x.min)) }
+
+// extentOfAll is extentOf with several goroutines.
+func extentOfAll(x []float64) extent {
+	all := extent{min: math.Inf(1), max: math.Inf(-1), least: math.Inf(1), finite: true}
+	var lock sync.Mutex
+	parallel(len(x), 1, func(lo, hi int) {
+		part := extentOf(x[lo:hi])
+		lock.Lock()
+		defer lock.Unlock()
+		all.min, all.max = math.Min(all.min, part.min), math.Max(all.max, part.max)
+		all.least, all.finite = math.Min(all.least, part.least), all.finite && part.finite
+	})
+	return all
 }
 
 func extentOf(x []float64) extent {

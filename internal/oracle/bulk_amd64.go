@@ -18,7 +18,7 @@ type bulkCall struct {
 	rel, growth, top     float64 // of rounded: relative error, 1 + rel, and what the result stays below
 	normal, tiny         float64
 	sign                 uint64  // add: flips b
-	least, most          float64 // div: of the divisor; exp: expArg, and what the argument's error stays below; cap: the cap
+	least, most          float64 // div: of the divisor; exp: expArg and the limit of the argument's error; cap: the cap
 }
 
 // newBulkCall fills in what all kernels need.
@@ -100,6 +100,15 @@ func extentFast(x []float64, r *extent) int {
 	return n
 }
 
+// groups replaces S by the error in the first groups of e, and returns how many elements those are. It ends before the
+// first group that is not finite or near overflow.
+func (b *dotBound) groups(v, e []float64) int {
+	if n := len(v) &^ (bulkLanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return dotBoundAVX2(b, &v[0], &e[:n][0], n)
+	}
+	return 0
+}
+
 // extentState is what extentAVX2 finds in each lane; odd is not zero where an element is not finite.
 type extentState struct {
 	min, max, least [bulkLanes]float64
@@ -129,3 +138,8 @@ func capAVX2(c *bulkCall)
 //
 //go:noescape
 func extentAVX2(x *float64, n int, s *extentState)
+
+// dotBoundAVX2 is plain for groups in which v is finite and S far from overflow.
+//
+//go:noescape
+func dotBoundAVX2(b *dotBound, v, e *float64, n int) int

@@ -228,3 +228,44 @@ extentloop:
 	VMOVUPD Y4, extentState_odd(DI)
 	VZEROUPPER
 	RET
+
+// func dotBoundAVX2(b *dotBound, v, e *float64, n int) int
+TEXT ·dotBoundAVX2(SB), NOSPLIT, $0-40
+	MOVQ b+0(FP), AX
+	MOVQ v+8(FP), SI
+	MOVQ e+16(FP), DI
+	MOVQ n+24(FP), CX
+	XORQ BX, BX
+	VPCMPEQD Y15, Y15, Y15
+	VPSLLQ $55, Y15, Y14
+	VPSRLQ $2, Y14, Y14        // 1/2
+	VPSRLQ $1, Y15, Y15        // |x| mask
+	VBROADCASTSD dotBound_under(AX), Y13
+	VBROADCASTSD dotBound_onS(AX), Y12
+	VBROADCASTSD dotBound_onT(AX), Y11
+	VBROADCASTSD dotBound_limit(AX), Y10
+boundloop:
+	VANDPD (SI)(BX*8), Y15, Y0
+	VMOVUPD (DI)(BX*8), Y1
+	VADDPD Y13, Y1, Y2
+	VCMPPD $0x11, Y10, Y2, Y2  // S + under < limit
+	VCMPPD $0x11, Y10, Y0, Y3  // |v| < limit
+	VANDPD Y3, Y2, Y2
+	VMOVMSKPD Y2, AX
+	CMPL AX, $15
+	JNE boundend
+	VMULPD Y14, Y1, Y2
+	VMULPD Y14, Y0, Y0
+	VADDPD Y0, Y2, Y2
+	VMULPD Y11, Y2, Y2
+	VMULPD Y12, Y1, Y1
+	VADDPD Y1, Y13, Y1
+	VADDPD Y2, Y1, Y1
+	VMOVUPD Y1, (DI)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT boundloop
+boundend:
+	VZEROUPPER
+	MOVQ BX, ret+32(FP)
+	RET

@@ -10,3 +10,4 @@ func (m *arith) divFast(dst, a, b bulk, least float64) (ok, done bool) { return 
 func (m *arith) expFast(dst, a bulk) (ok, done bool)                   { return false, false }
 func capFast(a bulk, top float64) bool                                 { return false }
 func extentFast(x []float64, r *extent) int                            { return 0 }
+func (b *dotBound) groups(v, e []float64) int                          { return 0 }

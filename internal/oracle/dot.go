@@ -41,18 +41,16 @@ type dotShape struct {
 
 // inputs returns plain inputs as an operand: exact but for subnormals, which may be read as zero.
 func (m *arith) inputs(x []float64) matrix {
-	for _, v := range x {
-		if v != 0 && abs(v) < m.flush {
-			e := make([]float64, len(x))
-			for i, v := range x {
-				if abs(v) < m.flush {
-					e[i] = abs(v)
-				}
-			}
-			return matrix{x, e}
+	if !hasBelow(x, m.flush) {
+		return matrix{v: x}
+	}
+	e := make([]float64, len(x))
+	for i, v := range x {
+		if abs(v) < m.flush {
+			e[i] = abs(v)
 		}
 	}
-	return matrix{v: x}
+	return matrix{x, e}
 }
 
 // dotRounding returns the factors of S = Σ|a||b| and of T = (S+|v|)/2, which bounds every partial sum, in the error
@@ -109,68 +107,103 @@ func (m *arith) partial(pos, neg float64) classes {
 // everyone); S is taken over the finite ones, to see whether a permitted partial sum may overflow beside them.
 func (m *arith) dots(a, b matrix, s dotShape) product {
 	p := product{v: make([]float64, s.m*s.n), e: make([]float64, s.m*s.n)}
+	m.dotsInto(&p, a, b, s)
+	return p
+}
+
+// dotsInto is dots with given places for values and errors.
+func (m *arith) dotsInto(p *product, a, b matrix, s dotShape) {
 	opt := gemm.Options{TransB: s.transB}
-	sp := m.specials(a, b, s)
-	if sp == nil {
+	ea, eb := extentOfAll(a.v), extentOfAll(b.v)
+	var sp *specials
+	if ea.finite && eb.finite {
 		gemm.MulAbs(p.v, p.e, a.v, b.v, s.m, s.n, s.k, opt)
 	} else {
+		sp = m.specials(a, b, s)
 		gemm.Mul(p.v, a.v, b.v, s.m, s.n, s.k, opt)
 		a, b = matrix{finitePart(a.v), a.e}, matrix{finitePart(b.v), b.e}
+		ea, eb = extentOfAll(a.v), extentOfAll(b.v)
 		t := make([]float64, len(p.v))
 		gemm.MulAbs(t, p.e, a.v, b.v, s.m, s.n, s.k, opt)
 	}
 	extra := operandErrors(a, b, s)
-	raised := m.raised(a.v, b.v, s)
-	onS, onT := m.dotRounding(s.k, s.tensorCore)
-	under := float64(float64(2*s.k) * m.tiny)
-	parallel(len(p.v), 4, func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			v, S := p.v[i], p.e[i]
-			if v-v != 0 {
-				p.e[i] = 0
-				continue
-			}
-			e := under
-			if extra != nil {
-				e += float64(extra[i] * (1 + onS + onT))
-			}
-			if raised != nil {
-				e += float64(onT * raised[i])
-			}
-			p.e[i] = e + float64(onS*S) + float64(onT*(float64(S/2)+float64(abs(v)/2)))
-			if S+e >= m.limit {
-				p.e[i] = math.Min(p.e[i], noBound)
-			}
-		}
-	})
-	m.overflows(&p, a, b, extra, s)
-	if sp != nil {
-		sp.apply(&p, s)
+	var raised []float64
+	if m.narrow > 0 && math.Min(ea.least, eb.least) < s.tensorCore {
+		raised = raisedDots(a.v, b.v, s)
 	}
-	return p
+	onS, onT := m.dotRounding(s.k, s.tensorCore)
+	bound := dotBound{under: float64(float64(2*s.k) * m.tiny), onS: onS, onT: onT, limit: m.limit}
+	parallel(len(p.v), 4, func(lo, hi int) {
+		if extra != nil || raised != nil {
+			bound.withOperands(p, extra, raised, lo, hi)
+			return
+		}
+		bound.plain(p.v[lo:hi], p.e[lo:hi])
+	})
+	if top := float64(float64(s.k)*float64(ea.largest()*eb.largest())) + s.bias; !(top < m.limit/2) {
+		m.overflows(p, a, b, extra, s)
+	}
+	if sp != nil {
+		sp.apply(p, s)
+	}
 }
 
-// raised returns |a|·|b| with subnormal operands taken as the smallest normal value, where there are any. A tensor core
-// does not normalise them: their products carry the exponent of the smallest normal value and set by it how many
-// bits of all terms survive. Nil: none.
-func (m *arith) raised(a, b []float64, s dotShape) []float64 {
-	if m.narrow == 0 || !hasBelow(a, s.tensorCore) && !hasBelow(b, s.tensorCore) {
-		return nil
+// A dotBound makes the error of a dot product from v and S.
+type dotBound struct {
+	under    float64 // of all operations that may underflow
+	onS, onT float64 // see dotRounding
+	limit    float64 // of the accumulation type
+}
+
+// plain replaces each S in e by the error of the element in v.
+func (b *dotBound) plain(v, e []float64) {
+	e = e[:len(v)]
+	for i := 0; i < len(v); {
+		i += b.groups(v[i:], e[i:])
+		for last := min(i+bulkLanes, len(v)); i < last; i++ { // a group with something special, or the rest
+			e[i] = b.of(v[i], e[i], 0, 0)
+		}
 	}
+}
+
+// withOperands is plain with errors of operands and with what raised subnormal operands add; either may be nil.
+func (b *dotBound) withOperands(p *product, extra, raised []float64, lo, hi int) {
+	for i := lo; i < hi; i++ {
+		var x, r float64
+		if extra != nil {
+			x = float64(extra[i] * (1 + b.onS + b.onT))
+		}
+		if raised != nil {
+			r = float64(b.onT * raised[i])
+		}
+		p.e[i] = b.of(p.v[i], p.e[i], x, r)
+	}
+}
+
+// of returns the error of one element.
+func (b *dotBound) of(v, S, extra, raised float64) float64 {
+	if v-v != 0 {
+		return 0
+	}
+	under := b.under + extra + raised
+	e := under + float64(b.onS*S) + float64(b.onT*(float64(S/2)+float64(abs(v)/2)))
+	if S+under >= b.limit {
+		e = math.Min(e, noBound)
+	}
+	return e
+}
+
+// raisedDots returns |a|·|b| with subnormal operands taken as the smallest normal value, where there are any. A tensor
+// core does not normalise them: their products carry the exponent of the smallest normal value and set by it how many
+// bits of all terms survive.
+func raisedDots(a, b []float64, s dotShape) []float64 {
 	t := make([]float64, s.m*s.n)
 	gemm.Mul(t, atLeast(a, s.tensorCore), atLeast(b, s.tensorCore), s.m, s.n, s.k, gemm.Options{TransB: s.transB})
 	return t
 }
 
 // hasBelow reports whether x holds a value that is not zero and smaller than least in magnitude.
-func hasBelow(x []float64, least float64) bool {
-	for _, v := range x {
-		if v != 0 && abs(v) < least {
-			return true
-		}
-	}
-	return false
-}
+func hasBelow(x []float64, least float64) bool { return least > 0 && extentOfAll(x).least < least }
 
 // atLeast returns |x| with nothing but zeros below least.
 func atLeast(x []float64, least float64) []float64 {
@@ -186,10 +219,6 @@ func atLeast(x []float64, least float64) []float64 {
 // overflows marks the elements whose partial sums may leave the range of the accumulation type. Only operands near the
 // end of the range come that far, and for them S is computed again: dots keeps the errors in its place.
 func (m *arith) overflows(p *product, a, b matrix, extra []float64, s dotShape) {
-	ma, mb := largest(a.v), largest(b.v)
-	if top := float64(float64(s.k)*float64(ma*mb)) + s.bias; top < m.limit/2 {
-		return
-	}
 	p.pos, p.neg = make([]float64, len(p.v)), make([]float64, len(p.v))
 	S, t := make([]float64, len(p.v)), make([]float64, len(p.v))
 	gemm.MulAbs(t, S, a.v, b.v, s.m, s.n, s.k, gemm.Options{TransB: s.transB})
@@ -279,11 +308,8 @@ type specials struct {
 	doubt          []float64 // positive where an infinity meets a factor that may be read as zero; nil: nowhere
 }
 
-// specials returns nil where all operands are finite.
+// specials looks at operands of which some are not finite.
 func (m *arith) specials(a, b matrix, s dotShape) *specials {
-	if allFinite(a.v) && allFinite(b.v) {
-		return nil
-	}
 	sp := &specials{rowNaN: make([]bool, s.m), colNaN: make([]bool, s.n)}
 	for i, v := range a.v {
 		if v != v {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
@@ -29,11 +29,9 @@ func Evaluate(
 	}
 	wants := make(map[string]*compare.Want, len(c.outs))
 	for name, r := range c.outs {
-		if !r.marked.Load() {
-			r.Undetermined = nil
-		}
 		wants[name] = &r.Want
 	}
+	c.release()
 	return wants, nil
 }
 
@@ -84,7 +82,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	c := &call{T: d, dims: dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
 	c.arith = newArith(d, attrs.Str("math"))
 	for name, t := range inputs {
-		c.in[name] = operand{x: t.Float64s(), shape: t.Shape, d: t.DType}
+		c.in[name] = operand{x: decoded(t), shape: t.Shape, d: t.DType}
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
@@ -188,8 +186,8 @@ func (c *call) out(name string) *result { return c.outs[name] }
 // A result is one output being filled. Elements may be set from several goroutines, each element once.
 type result struct {
 	compare.Want
-	rounds bool        // the output type is narrower than the accumulation type: one more rounding
-	marked atomic.Bool // some element is undetermined
+	rounds bool      // the output type is narrower than the accumulation type: one more rounding
+	marked sync.Once // makes Undetermined: most outputs have no undetermined element
 }
 
 func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *result {
@@ -200,8 +198,7 @@ func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *res
 	}
 	return &result{
 		Want: compare.Want{
-			DType: d, Shape: s, Value: make([]float64, n), Bound: make([]float64, n), Undetermined: make([]bool, n),
-			Saturating: saturate,
+			DType: d, Shape: s, Value: make([]float64, n), Bound: make([]float64, n), Saturating: saturate,
 		},
 		rounds: d != acc && d.IsFloat(),
 	}
@@ -239,10 +236,8 @@ func (r *result) setExact(i int, v float64) { r.Value[i] = v }
 
 // mark says that the contract does not decide element i.
 func (r *result) mark(i int) {
+	r.marked.Do(func() { r.Undetermined = make([]bool, len(r.Value)) })
 	r.Undetermined[i] = true
-	if !r.marked.Load() {
-		r.marked.Store(true)
-	}
 }
 
 func abs(x float64) float64 {

@@ -24,8 +24,12 @@ func (c *call) matmul(batch int) error {
 	a, b, out := c.data("a"), c.data("b"), c.out("output")
 	s := c.matmulShape()
 	for i := range batch {
-		p := c.dots(c.inputs(a[i*s.m*s.k:(i+1)*s.m*s.k]), c.inputs(b[i*s.k*s.n:(i+1)*s.k*s.n]), s)
 		at := i * s.m * s.n
+		p := product{v: out.Value[at : at+s.m*s.n], e: out.Bound[at : at+s.m*s.n]}
+		c.dotsInto(&p, c.inputs(a[i*s.m*s.k:(i+1)*s.m*s.k]), c.inputs(b[i*s.k*s.n:(i+1)*s.k*s.n]), s)
+		if p.w == nil && !out.rounds {
+			continue // value and error are in their place, and there is nothing to add
+		}
 		parallel(s.m*s.n, 4, func(lo, hi int) {
 			for j := lo; j < hi; j++ {
 				out.set(at+j, p.at(j))
