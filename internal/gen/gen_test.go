@@ -498,8 +498,9 @@ func TestCasesErrors(t *testing.T) {
 		Candidates: []int{60}}},
 		Relations: []string{"M + N == 120"}, Inputs: []opspec.Input{{Name: "x", Dims: []string{"M", "N"}}}}
 	if _, err := mustCases(t, s, Strategy{Shapes: "boundary"}, 0).Case(0); diag.CodeOf(err) != NoShape ||
-		!strings.Contains(err.Error(), `relation "M + N == 120" does not hold`) {
-		t.Errorf("Case = %v, want the relation named", err)
+		!strings.Contains(err.Error(), `relation "M + N == 120" does not hold`) ||
+		!strings.Contains(diag.HintOf(err), `another --shapes, or change "candidates" of a dimension or "relations"`) {
+		t.Errorf("Case = %v (hint %q), want the relation named and what to change", err, diag.HintOf(err))
 	}
 }
 

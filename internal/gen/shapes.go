@@ -148,7 +148,8 @@ func (sh *shaper) choose(root *rng.RNG) (*choice, error) {
 	if errors.As(last, &e) {
 		text = e.Msg
 	}
-	return nil, diag.Errorf(NoShape, "relax the relation, or choose another shape strategy or larger max elements",
+	return nil, diag.Errorf(NoShape,
+		`choose another --shapes, or change "candidates" of a dimension or "relations" in the schema`,
 		"operator %q: %d draws of shape strategy %q found no valid shape: %s", sh.schema.Name, maxTries, sh.strategy.Name,
 		text)
 }
