@@ -4,6 +4,7 @@ package gen
 
 import (
 	"math"
+	"slices"
 
 	"gpuemu/internal/rng"
 )
@@ -62,15 +63,80 @@ func boxMuller(s *source, vals []float64) {
 	}
 }
 
-// boundary draws from a table of values, each an exact value of the dtype. Moderate values stand there several
-// times: operands that are all near the limits would leave nothing but overflow.
+// boundary draws from a table of values, each an exact value of the dtype. Operands that are all near the limits would
+// leave nothing but overflow, on which no contract decides. So moderate values stand in the table several times, and
+// half of the tensors hold the largest ones and subnormals in some slices of one axis only (whole sequences, heads,
+// channels, columns). Nearly half hold none of them, and one tensor in sixteen has them everywhere.
 func boundary(s *source) fillFunc {
-	table := s.boundaryTable()
-	return func(dst []float64, _ int) {
+	all := s.boundaryTable()
+	limit := nextUp(s.d, math.Ldexp(1, s.prec))
+	moderate := slices.DeleteFunc(slices.Clone(all), func(x float64) bool {
+		return math.Abs(x) > limit || x != 0 && math.Abs(x) < s.tiny
+	})
+	extreme := s.someSlices()
+	switch u := s.r.Uint64() & 15; {
+	case u == 0:
+		extreme = everywhere
+	case u <= 7:
+		all = moderate
+	}
+	return func(dst []float64, row int) {
+		lo, hi := extreme.of(row, len(dst))
 		for i := range dst {
+			table := moderate
+			if i >= lo && i < hi {
+				table = all
+			}
 			dst[i] = table[s.r.Uint64()%uint64(len(table))]
 		}
 	}
+}
+
+// slab is a range of indices lo..hi-1 along one axis of a tensor.
+type slab struct {
+	lo, hi int
+	size   int // of the axis
+	rows   int // how many rows (along the last axis) have the same index; 0: the axis is the last one
+}
+
+var everywhere = slab{hi: 1, size: 1, rows: 1}
+
+// of returns the part of a row of n elements that lies in the slab.
+func (b slab) of(row, n int) (lo, hi int) {
+	if b.rows == 0 {
+		return b.lo, b.hi
+	}
+	if i := row / b.rows % b.size; i < b.lo || i >= b.hi {
+		return 0, 0
+	}
+	return 0, n
+}
+
+// someSlices draws at most half of the slices along an axis of more than one, mostly the first such axis: that is the
+// one along which most operators do the same again.
+func (s *source) someSlices() slab {
+	var axes []int
+	for i, n := range s.shape {
+		if n > 1 {
+			axes = append(axes, i)
+		}
+	}
+	u := s.r.Uint64()
+	if len(axes) == 0 {
+		return everywhere
+	}
+	axis := axes[0]
+	if u&3 == 0 {
+		axis = axes[u>>2%uint64(len(axes))]
+	}
+	b := slab{size: s.shape[axis]}
+	if axis < len(s.shape)-1 {
+		b.rows = s.shape[axis+1 : len(s.shape)-1].Elems()
+	}
+	count := 1 + s.r.Intn(b.size/2)
+	b.lo = s.r.Intn(b.size - count + 1)
+	b.hi = b.lo + count
+	return b
 }
 
 func (l *limits) boundaryTable() []float64 {
@@ -185,11 +251,25 @@ func nanInjected(s *source) fillFunc {
 }
 
 // offset draws a mean of ±2^k, with k up to where the dtype can still tell values a few units apart, and adds U[-1,1).
+//
+// Half of the tensors have one mean for all rows: a statistic over several rows (groupnorm) would be dominated by the
+// differences of their means otherwise, and nothing would cancel. Its k lies about half the precision. There the square
+// of the mean has few digits left for the spread, so that E[x²]-E[x]² is wrong, but the errors of honest sums are still
+// small beside it; the window does not depend on the length of the sums.
 func offset(s *source) fillFunc {
-	kMax := min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
+	kMin, kMax := 3, min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
+	shared := s.r.Bool(0.5)
+	common := s.r.Uint64()
+	if shared {
+		kMax = min(s.prec-2, max(s.prec/2, 9), 26, math.Ilogb(s.d.MaxFinite())-2)
+		kMin = max(kMin, kMax-4)
+	}
 	return func(dst []float64, _ int) {
 		u := s.r.Uint64()
-		mean := sign(u, math.Ldexp(1+unit(u), 3+int(u>>1&0xff)%max(kMax-2, 1)))
+		if shared {
+			u = common
+		}
+		mean := sign(u, math.Ldexp(1+unit(u), kMin+int(u>>1&0xff)%max(kMax-kMin+1, 1)))
 		spread := 1.0
 		if !s.usual && s.d.IsFloat() {
 			mean, spread = s.mid+sign(u, float64(0.9*s.half)), s.half/20
@@ -203,9 +283,11 @@ func offset(s *source) fillFunc {
 	}
 }
 
-// epsRoots are the square roots of 1e-5, 1e-6, ..., 1e-12.
-var epsRoots = [8]float64{
+// epsRoots are the square roots of 1e-5, 1e-6, ..., 1e-12, to which variances are compared, and 1e-8, 1e-10 and 1e-12
+// themselves, to which norms (l2norm) and maxima (scales of quantisation) are.
+var epsRoots = [...]float64{
 	3.1622776601683795e-3, 1e-3, 3.1622776601683795e-4, 1e-4, 3.1622776601683795e-5, 1e-5, 3.1622776601683795e-6, 1e-6,
+	1e-8, 1e-10, 1e-12,
 }
 
 // nearEps draws the root mean square of each row and values uniform in ±√3 times it. Formats that do not reach so

@@ -133,7 +133,7 @@ func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int6
 		if top := ci.DType.MaxFinite(); float64(below-1) > top {
 			return nil, diag.Errorf(EmptyDomain, "", "input %q: index %d does not fit %s", in.Name, below-1, ci.DType)
 		}
-		fillRows(logical, ci, indexFill(r, below, in.Domain.Distinct), nil)
+		fillRows(logical, ci, indexFill(r, n, below, in.Domain.Distinct), nil)
 	} else if err := fillValues(logical, r, in, ci); err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func fillValues(dst []byte, r *rng.RNG, in *opspec.Input, ci *opspec.CaseInput) 
 		e.Msg = "input " + in.Name + ": " + e.Msg
 		return e
 	}
-	s := &source{limits: lim, r: r, n: 1, inner: 1}
+	s := &source{limits: lim, r: r, shape: ci.Shape, n: 1, inner: 1}
 	if rank := len(ci.Shape); rank > 0 {
 		s.n = ci.Shape[rank-1]
 		if rank > 1 {

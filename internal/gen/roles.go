@@ -70,8 +70,9 @@ func scale(s *source) fillFunc {
 // indexFill makes row after row of indices below limit.
 //
 // Distinct rows are random choices without repetition. Others follow one of four plans per tensor: uniform with the
-// first and last index and repeats of the one before mixed in, all the same, counting up, and the two ends only.
-func indexFill(r *rng.RNG, limit int64, distinct bool) fillFunc {
+// first and last index and repeats of the one before mixed in, all the same, counting up, and the two ends only. Where
+// there is a choice they are not all 0: lengths that are all 0 leave nothing to judge.
+func indexFill(r *rng.RNG, elems int, limit int64, distinct bool) fillFunc {
 	if distinct {
 		return func(dst []float64, _ int) { distinctRow(r, dst, limit) }
 	}
@@ -79,6 +80,10 @@ func indexFill(r *rng.RNG, limit int64, distinct bool) fillFunc {
 	plan := r.Uint64() % 8
 	same := r.Uint64() % n
 	next := r.Uint64() % n
+	if same == 0 {
+		same = n - 1
+	}
+	zeros := 0
 	return func(dst []float64, _ int) {
 		for i := range dst {
 			u := r.Uint64()
@@ -101,6 +106,12 @@ func indexFill(r *rng.RNG, limit int64, distinct bool) fillFunc {
 					v = same
 				}
 				same = v
+			}
+			if v == 0 && zeros == elems-1 {
+				v = n - 1
+			}
+			if v == 0 {
+				zeros++
 			}
 			dst[i] = float64(v)
 		}

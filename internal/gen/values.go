@@ -9,6 +9,7 @@ import (
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/rng"
+	"gpuemu/internal/tensor"
 )
 
 // mixed is the distribution that stands for a choice among the others; a case names the one chosen.
@@ -33,6 +34,7 @@ type fillFunc func(dst []float64, row int)
 type source struct {
 	limits
 	r     *rng.RNG
+	shape tensor.Shape
 	n     int // elements per row
 	inner int // rows along the axis before the last
 }
@@ -62,9 +64,10 @@ var distributions = [...]distribution{
 		weight: 22, weightRole: 60, start: normal, finish: boxMuller,
 	},
 	{
-		Named: Named{"boundary", "0, -0, ±1, powers of two, the largest, smallest normal and subnormal values and " +
-			"one ulp beside each, for flushed subnormals, saturating casts and comparisons that are off by one"},
-		weight: 10, weightRole: 6, wild: true, start: boundary,
+		Named: Named{"boundary", "0, -0, ±1, powers of two, the smallest normal values, subnormal and the largest ones (in " +
+			"some slices of one axis at most, as a rule) and one ulp beside each, for flushed subnormals, saturating " +
+			"casts and comparisons that are off by one"},
+		weight: 10, weightRole: 6, wild: true, rowwise: true, start: boundary,
 	},
 	{
 		Named: Named{"adversarial", "a fifth each of zeros, values near the smallest normal, a tenth of the largest " +
@@ -78,12 +81,12 @@ var distributions = [...]distribution{
 		weight: 5, wild: true, rowwise: true, nonFinite: true, start: nanInjected,
 	},
 	{
-		Named: Named{"offset", "a large mean with a small spread in each row, for variances and log-sums that cancel " +
-			"and for padded lanes that only a mean far from 0 shows"},
+		Named: Named{"offset", "a large mean, of each row or of the whole tensor, with a small spread, for variances and " +
+			"log-sums that cancel and for padded lanes that only a mean far from 0 shows"},
 		weight: 10, weightRole: 4, rowwise: true, start: offset,
 	},
 	{
-		Named: Named{"near_eps", "rows with a mean square from 1e-5 to 1e-12, for a wrong or misplaced eps and " +
+		Named: Named{"near_eps", "rows with a root mean square from 3e-3 to 1e-12, for a wrong or misplaced eps and " +
 			"scales of tiny groups"},
 		weight: 8, weightRole: 4, rowwise: true, start: nearEps,
 	},

@@ -18,8 +18,14 @@ const (
 // draw returns the values of a distribution, row by row, after rounding to the dtype.
 func draw(t testing.TB, d dtype.DType, values string) [][]float64 {
 	t.Helper()
-	x := mustInputs(t, vectorSchema(), vectorCase(d, values, testRows, testCols))["x"].Float64s()
-	return slices.Collect(slices.Chunk(x, testCols))
+	return drawSeed(t, d, values, vectorCase(d, values, testRows, testCols).Seed)
+}
+
+func drawSeed(t testing.TB, d dtype.DType, values string, seed uint64) [][]float64 {
+	t.Helper()
+	c := vectorCase(d, values, testRows, testCols)
+	c.Seed = seed
+	return slices.Collect(slices.Chunk(mustInputs(t, vectorSchema(), c)["x"].Float64s(), testCols))
 }
 
 // share returns the share of elements for which f holds.
@@ -114,7 +120,11 @@ func checkNormal(t *testing.T, d dtype.DType, rows [][]float64) {
 	}
 }
 
-func checkBoundary(t *testing.T, d dtype.DType, rows [][]float64) {
+func checkBoundary(t *testing.T, d dtype.DType, _ [][]float64) {
+	var rows [][]float64 // of several tensors: some have no extreme values
+	for seed := range uint64(12) {
+		rows = append(rows, drawSeed(t, d, "boundary", seed)...)
+	}
 	want := []float64{0, 1, d.MaxFinite(), 2, 4}
 	if d.IsFloat() {
 		one := d.Bits(1)
@@ -134,6 +144,47 @@ func checkBoundary(t *testing.T, d dtype.DType, rows [][]float64) {
 	if d.IsFloat() { // operands are not all extreme
 		within(t, "share of moderate values", share(rows, func(x float64) bool { return math.Abs(x) <= 32 }), 0.6, 1)
 	}
+}
+
+// TestBoundarySlices: extreme values are everywhere in one tensor of sixteen, in none of seven, and otherwise in some
+// slices of one axis, which leave at least half of the tensor free of them; mostly of the first axis.
+func TestBoundarySlices(t *testing.T) {
+	s := &opspec.Schema{Name: "cube", Dims: []opspec.Dim{{Name: "A", Candidates: []int{1}}, {Name: "B",
+		Candidates: []int{4}}, {Name: "C", Candidates: []int{6}}, {Name: "D", Candidates: []int{100}}},
+		Inputs: []opspec.Input{{Name: "x", Dims: []string{"A", "B", "C", "D"}}}}
+	c := mustCase(t, mustCases(t, s, Strategy{Values: "boundary", DTypes: []dtype.DType{dtype.Float32}}, 1), 0)
+	const n = 800
+	count := map[string]int{}
+	for seed := range uint64(n) {
+		c.Seed = seed
+		x := mustInputs(t, s, c)["x"].Float64s()
+		var along [3]map[int]bool // indices of extreme values along B, C and D
+		for axis := range along {
+			along[axis] = map[int]bool{}
+		}
+		for i, v := range x {
+			if math.Abs(v) > 1<<25 {
+				along[0][i/600], along[1][i/100%6], along[2][i%100] = true, true, true
+			}
+		}
+		switch b, c, d := len(along[0]), len(along[1]), len(along[2]); {
+		case b == 0:
+			count["none"]++
+		case b <= 2:
+			count["B"]++
+		case c <= 3:
+			count["C"]++
+		case d <= 50:
+			count["D"]++
+		default:
+			count["everywhere"]++
+		}
+	}
+	within(t, "tensors without extremes", float64(count["none"])/n, 0.38, 0.5)
+	within(t, "tensors with extremes in slices of the first axis", float64(count["B"])/n, 0.35, 0.5)
+	within(t, "tensors with extremes in slices of the second axis", float64(count["C"])/n, 0.02, 0.1)
+	within(t, "tensors with extremes in slices of the last axis", float64(count["D"])/n, 0.02, 0.1)
+	within(t, "tensors with extremes everywhere", float64(count["everywhere"])/n, 0.03, 0.1)
 }
 
 func checkAdversarial(t *testing.T, d dtype.DType, rows [][]float64) {
@@ -180,26 +231,42 @@ func checkNaNInjected(t *testing.T, d dtype.DType, rows [][]float64) {
 	within(t, "share of NaN", share(rows, math.IsNaN), 0.005, 0.05)
 }
 
-func checkOffset(t *testing.T, d dtype.DType, rows [][]float64) {
+func checkOffset(t *testing.T, d dtype.DType, _ [][]float64) {
 	signs := map[bool]int{}
 	most := 0.0
-	for _, row := range rows {
-		lo, hi := slices.Min(row), slices.Max(row)
-		least := min(math.Abs(lo), math.Abs(hi))
-		spacing := 0.0
-		if d.IsFloat() {
-			spacing = 2 * d.HalfULP(max(math.Abs(lo), math.Abs(hi)))
+	shared := 0
+	const seeds = 20
+	for seed := range uint64(seeds) {
+		rows := drawSeed(t, d, "offset", seed)
+		lowest, highest := math.Inf(1), math.Inf(-1)
+		for _, row := range rows {
+			lo, hi := slices.Min(row), slices.Max(row)
+			least := min(math.Abs(lo), math.Abs(hi))
+			if least < 6 || !smallSpread(d, lo, hi) {
+				t.Errorf("row of values %v..%v, want a small spread about a large mean", lo, hi)
+			}
+			signs[lo > 0]++
+			most = max(most, least)
+			lowest, highest = min(lowest, lo), max(highest, hi)
 		}
-		if least < 6 || hi-lo > 2+2*max(spacing, 1) {
-			t.Errorf("row of values %v..%v, want a small spread about a large mean", lo, hi)
+		if smallSpread(d, lowest, highest) {
+			shared++
 		}
-		signs[lo > 0]++
-		most = max(most, least)
 	}
 	if d.IsSigned() && (signs[true] == 0 || signs[false] == 0) {
 		t.Errorf("means have one sign only: %v", signs)
 	}
 	within(t, "largest mean", most, min(1e6, 0.1/d.UnitRoundoff(), d.MaxFinite()/5), d.MaxFinite())
+	within(t, "share of tensors with one mean", float64(shared)/seeds, 0.25, 0.75)
+}
+
+// smallSpread reports whether lo..hi is what U[-1,1) about a mean rounds to.
+func smallSpread(d dtype.DType, lo, hi float64) bool {
+	spacing := 1.0
+	if d.IsFloat() {
+		spacing = max(spacing, 2*d.HalfULP(max(math.Abs(lo), math.Abs(hi))))
+	}
+	return hi-lo <= 2+2*spacing
 }
 
 func checkNearEps(t *testing.T, d dtype.DType, rows [][]float64) {
@@ -217,7 +284,7 @@ func checkNearEps(t *testing.T, d dtype.DType, rows [][]float64) {
 		least, most = min(least, square), max(most, square)
 	}
 	floor := d.SmallestSubnormal() * d.SmallestSubnormal()
-	within(t, "least mean square", least, min(0.2e-12, floor), max(3e-12, 4*floor))
+	within(t, "least mean square", least, min(0.2e-24, floor), max(3e-24, 4*floor))
 	within(t, "greatest mean square", most, 5e-6, max(2e-5, 4*floor))
 }
 
@@ -381,10 +448,14 @@ func TestIndexRole(t *testing.T) {
 			if slices.Min(x) == slices.Max(x) {
 				constant++
 			}
+			if slices.Max(x) == 0 {
+				t.Error("indices are all 0")
+			}
 		})
 	if len(seen) != 7 || seen[0] < seen[3] || seen[6] < seen[3] || repeats == 0 || constant == 0 {
 		t.Errorf("indices %v, %d repeats, %d constant tensors: want all, the ends more often", seen, repeats, constant)
 	}
+	checkShortIndices(t)
 	for _, v := range []int{9, 10, 1000} { // the whole list, nearly, and by rejection
 		roleInputs(t, opspec.Input{Role: opspec.RoleIndex, DType: "int32", Domain: opspec.Domain{Below: "V",
 			Distinct: true}}, 9, v,
@@ -397,6 +468,27 @@ func TestIndexRole(t *testing.T) {
 				}
 			})
 	}
+}
+
+// checkShortIndices: few indices below a small limit are not all 0 either, unless there is no other.
+func checkShortIndices(t *testing.T) {
+	s := roleSchema(opspec.Input{Role: opspec.RoleIndex, DType: "int32", Domain: opspec.Domain{Below: "V"}})
+	firstZero := 0
+	for seed := range uint64(400) {
+		for _, v := range []int{1, 2, 6} {
+			c := vectorCase(dtype.Float32, indexValues, 1, 2)
+			c.Dims = append(c.Dims, opspec.DimValue{Name: "V", Value: v})
+			c.Inputs[0].DType, c.Seed = dtype.Int32, seed
+			x := mustInputs(t, s, c)["x"].Float64s()
+			if slices.Max(x) == 0 != (v == 1) {
+				t.Errorf("indices below %d: %v", v, x)
+			}
+			if v == 6 && x[0] == 0 {
+				firstZero++
+			}
+		}
+	}
+	within(t, "tensors with a first index of 0", float64(firstZero), 20, 200)
 }
 
 func TestMaskRole(t *testing.T) {
