@@ -32,6 +32,7 @@ setup:
 	@$(STEP) "go version" sh tools/require-go.sh
 	@$(STEP) "go mod download" $(GO) mod download
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
+	@$(STEP) "python with numpy" sh tools/setup-python.sh
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)

@@ -36,6 +36,8 @@ const external = `
 	rng     golang.org/x/crypto/blake2b
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
+	runner  golang.org/x/sys/unix
+	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
 	store   modernc.org/sqlite
 	libm    golang.org/x/sys/cpu
 	oracle  golang.org/x/sys/cpu

@@ -1,0 +1,252 @@
+//go:build unix
+
+package runner
+
+// This file implements one-shot scripts: a process per case, forked by the fork server or started afresh.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"gpuemu/internal/verdict"
+)
+
+// firstRead is the buffer for a reply before its size is known.
+const firstRead = 64 << 10
+
+// scriptRunner runs scripts.
+type scriptRunner struct {
+	spec   Spec
+	script string   // absolute path
+	argv   []string // of a plain process
+	fork   atomic.Bool
+	files  *runFiles
+	pool   *pool[*forkServer]
+
+	closing context.Context
+	stop    context.CancelFunc
+}
+
+func (r *scriptRunner) Close() error {
+	r.stop()
+	r.pool.close(false)
+	return r.files.remove()
+}
+
+func (r *scriptRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
+	l, err := r.pool.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(r.closing, func() { cancel(errClosed) })()
+	if r.fork.Load() && !l.has {
+		if err := r.startServer(ctx, l); err != nil {
+			return nil, causeOf(ctx, err)
+		}
+	}
+	reply, err := r.run(ctx, l, call)
+	if err != nil {
+		return nil, causeOf(ctx, err)
+	}
+	return reply, nil
+}
+
+// causeOf is err, unless the context ended before: then whatever came of that is not the candidate's doing.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// run executes one script.
+func (r *scriptRunner) run(ctx context.Context, l *lease[*forkServer], call *Call) (*Reply, error) {
+	begin := time.Now()
+	deadline := begin.Add(r.spec.Limits.Timeout)
+	stdin, err := requestFile(r.files.dir, scriptRequest(call, r.spec.Raw))
+	if err != nil {
+		return nil, err
+	}
+	defer stdin.Close()
+	stdout, childOut, err := pipe(false)
+	if err != nil {
+		return nil, err
+	}
+	defer stdout.Close()
+	defer childOut.Close()
+	printed, childErr, err := pipe(false)
+	if err != nil {
+		return nil, err
+	}
+	defer childErr.Close()
+	capture, err := newCapture(printed, r.spec.Limits.Stderr)
+	if err != nil {
+		printed.Close()
+		return nil, err
+	}
+	defer capture.close()
+
+	ex, err := r.execute(l, deadline, stdin, childOut, childErr)
+	if err != nil {
+		return nil, err
+	}
+	childOut.Close()
+	childErr.Close()
+	text, err := r.collect(ctx, ex, stdout, deadline)
+	if err == nil {
+		err = r.exitFailure(ex.state(), capture)
+	}
+	reply := &Reply{Time: time.Since(begin)}
+	if err == nil {
+		reply.Outputs, err = parseScriptReply(text, call)
+	}
+	if l.has && !l.res.alive() {
+		l.drop()
+	}
+	var f *Failure
+	if errors.As(err, &f) {
+		f.Stderr = capture.text()
+	}
+	if err != nil {
+		return nil, err
+	}
+	reply.Outputs = nameOutputs(call, r.spec.Raw, reply.Outputs)
+	reply.Stderr = capture.text()
+	return reply, nil
+}
+
+// requestFile returns a file at whose beginning the request stands. A file, not a pipe: writing it never waits for the
+// script, which may not read at all.
+func requestFile(dir string, request []byte) (*os.File, error) {
+	f, err := newImage(dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.WriteAt(request, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// execute starts the script: as a child of the fork server if there is one, else as a process of its own.
+func (r *scriptRunner) execute(
+	l *lease[*forkServer], deadline time.Time, stdin, stdout, stderr *os.File,
+) (execution, error) {
+	if l.has {
+		ex, err := l.res.fork(r.script, r.spec.Limits.Memory, deadline, []*os.File{stdin, stdout, stderr})
+		switch {
+		case err == nil:
+			return ex, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			l.drop()
+			return nil, timedOut("the fork server", r.spec.Limits.Timeout)
+		case errors.Is(err, errNotForked):
+			l.drop() // no harm done: the script was not started
+		default:
+			l.drop()
+			return nil, err
+		}
+	}
+	p, err := start(&r.spec, command{argv: r.argv, stdin: stdin, stdout: stdout, stderr: stderr})
+	if err != nil {
+		return nil, notStarted(r.argv[0], err)
+	}
+	return p, nil
+}
+
+// collect reads standard output until its end and waits for the end of the script. All of its group is gone when it
+// returns.
+func (r *scriptRunner) collect(
+	ctx context.Context, ex execution, stdout *os.File, deadline time.Time,
+) ([]byte, error) {
+	defer context.AfterFunc(ctx, ex.kill)()
+	if err := stdout.SetReadDeadline(deadline); err != nil {
+		ex.kill()
+		<-ex.exited()
+		return nil, err
+	}
+	watched := make(chan struct{})
+	go func() { // a child that left the group may keep the pipe open
+		defer close(watched)
+		<-ex.exited()
+		_ = stdout.SetReadDeadline(time.Now().Add(exitGrace)) // fails when closed
+	}()
+	text, err := readAtMost(stdout, r.spec.Limits.Output)
+	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && isDone(ex) {
+		err = nil
+		timer := time.NewTimer(time.Until(deadline))
+		defer timer.Stop()
+		select {
+		case <-ex.exited():
+		case <-timer.C:
+			err = timedOut("the script", r.spec.Limits.Timeout)
+		}
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = timedOut("the script", r.spec.Limits.Timeout)
+	}
+	ex.kill()
+	<-watched
+	return text, err
+}
+
+// readAtMost reads to the end, or to the limit.
+func readAtMost(f io.Reader, limit int64) ([]byte, error) {
+	b := make([]byte, 0, min(firstRead, limit+1))
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := f.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case int64(len(b)) > limit:
+			return nil, &Failure{Reason: verdict.OutputLimit,
+				Msg:  fmt.Sprintf("the script wrote more than %d bytes to standard output", limit),
+				Hint: "standard output is for the reply alone"}
+		case err == io.EOF:
+			return b, nil
+		case err != nil:
+			return b, err
+		}
+	}
+}
+
+// exitFailure says what the end of a script means; nil for exit status 0. An interpreter ends an exception with status
+// 1 and its name in the last line: the one interface there is to tell a missing package from a wrong result.
+func (r *scriptRunner) exitFailure(s exitState, printed *capture) error {
+	if s.signal == 0 && s.code == 0 {
+		return nil
+	}
+	f := s.failure("the script", r.spec.Limits)
+	if s.signal != 0 {
+		return f
+	}
+	text := strings.TrimSpace(printed.text())
+	last := text[strings.LastIndexByte(text, '\n')+1:]
+	if last != "" && len(last) <= headShown {
+		f.Msg += ": " + last
+	}
+	kind, detail, _ := strings.Cut(last, ":")
+	switch {
+	case s.code != 1:
+	case kind == "ModuleNotFoundError":
+		f.Reason = verdict.MissingPackage
+		f.Msg = "the script needs a package that is not installed:" + detail
+		f.Hint = fmt.Sprintf("install it for %s, or choose another interpreter with the key python", r.argv[0])
+	case r.spec.Limits.Memory > 0 && (kind == "MemoryError" || strings.HasSuffix(kind, "._ArrayMemoryError")):
+		f.Reason = verdict.MemoryLimit
+		f.Hint = fmt.Sprintf("the limit is %d bytes of address space, the interpreter and its libraries included",
+			r.spec.Limits.Memory)
+	}
+	return f
+}

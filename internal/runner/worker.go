@@ -1,0 +1,458 @@
+//go:build unix
+
+package runner
+
+// This file implements workers: processes that serve one call after the other by the worker protocol.
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+//go:embed worker.py
+var workerSource []byte
+
+const (
+	// minLoadTimeout is the least time for starting a worker and importing the user's file: torch alone may take 20 s
+	// from a cold disk. It is no part of a call, so that a short timeout does not fail the first case.
+	minLoadTimeout = 60 * time.Second
+	// maxLoadFailures is how often starting is tried in vain (a crash or a time-out while importing) before the runner
+	// gives the same answer without trying: a campaign has thousands of cases.
+	maxLoadFailures = 3
+	// keptImage is the size above which an image is emptied after the call, so that one large case does not hold
+	// memory for good.
+	keptImage = 64 << 20
+	// closedReplies is how long a worker that closed its end of the replies may take to end.
+	closedReplies = time.Second
+)
+
+// workerRunner runs functions and worker programs.
+type workerRunner struct {
+	spec           Spec
+	argv           []string
+	file, function string // "" for a program
+	who            string
+	loadTimeout    time.Duration
+	files          *runFiles
+	pool           *pool[*worker]
+
+	mu       sync.Mutex
+	failures int      // starts in vain in a row; guarded by mu
+	verdict  *Failure // the last of them
+}
+
+// worker is one process. Only the holder of its lease uses it; close may come from anywhere.
+type worker struct {
+	proc              *process
+	requests, replies *os.File
+	reader            *bufio.Reader
+	input, output     *os.File
+	printed           *capture
+	lastID            uint64
+	refused           *Failure // why it cannot serve any call, if so: its answer to the load request
+	once              sync.Once
+}
+
+func (r *workerRunner) Close() error {
+	r.pool.close(true)
+	return r.files.remove()
+}
+
+func (r *workerRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
+	l, err := r.pool.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer l.release()
+	if !l.has {
+		if f := r.knownFailure(); f != nil {
+			return nil, f
+		}
+		err := r.start(ctx, l)
+		r.note(err)
+		if err != nil {
+			return nil, r.cause(ctx, err)
+		}
+	}
+	if f := l.res.refused; f != nil {
+		return nil, f
+	}
+	reply, keep, err := r.call(ctx, l.res, call)
+	if !keep {
+		l.drop()
+	}
+	if err != nil {
+		return nil, r.cause(ctx, err)
+	}
+	return reply, nil
+}
+
+// cause returns what really ended a call: the end of a process may be our own doing.
+func (r *workerRunner) cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if r.pool.isClosed() {
+		return errClosed
+	}
+	return err
+}
+
+func (r *workerRunner) knownFailure() *Failure {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failures < maxLoadFailures {
+		return nil
+	}
+	return r.verdict
+}
+
+// note counts starts in vain. One that the worker itself explains does not count: it is cheap, the worker lives on.
+func (r *workerRunner) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var f *Failure
+	switch {
+	case err == nil:
+		r.failures = 0
+	case errors.As(err, &f):
+		r.failures++
+		r.verdict = f
+	}
+}
+
+// start starts a worker and has it load the user's file. The lease has the worker if the error is nil.
+func (r *workerRunner) start(ctx context.Context, l *lease[*worker]) error {
+	w, err := r.spawn()
+	if err != nil {
+		return err
+	}
+	if err := l.set(w); err != nil {
+		return err
+	}
+	limit := max(r.loadTimeout, r.spec.Limits.Timeout)
+	w.lastID++
+	h, err := r.exchange(ctx, w, loadHeader(w.lastID, r.file, r.function), limit, "importing "+r.who)
+	switch {
+	case err != nil:
+	case !h.OK:
+		w.refused = h.failure(r.spec.Limits)
+		w.refused.Stderr = w.printed.text() + w.refused.Stderr
+	case h.Version != protocolVersion:
+		err = &Failure{Reason: verdict.NotStarted, Hint: "build the worker for this version of gpuemu",
+			Msg: fmt.Sprintf("%s speaks version %d of the protocol, want %d", r.who, h.Version, protocolVersion)}
+	}
+	if err != nil {
+		l.drop()
+	}
+	return err
+}
+
+func (r *workerRunner) spawn() (*worker, error) {
+	argv := r.argv
+	if r.file != "" {
+		source, err := r.files.worker()
+		if err != nil {
+			return nil, err
+		}
+		argv = []string{argv[0], "-u", source, "call"}
+	}
+	w := &worker{}
+	var child []*os.File
+	defer func() {
+		for _, f := range child {
+			f.Close()
+		}
+	}()
+	var printed *os.File
+	for _, end := range []struct {
+		ours   **os.File
+		writes bool
+	}{{&w.requests, true}, {&w.replies, false}, {&printed, false}} {
+		ours, theirs, err := pipe(end.writes)
+		if err != nil {
+			w.closeFiles()
+			return nil, err
+		}
+		*end.ours = ours
+		child = append(child, theirs)
+	}
+	for _, image := range []**os.File{&w.input, &w.output} {
+		f, err := newImage(r.files.dir)
+		if err != nil {
+			printed.Close()
+			w.closeFiles()
+			return nil, err
+		}
+		*image = f
+	}
+	proc, err := start(&r.spec, command{argv: argv, stdout: child[2], stderr: child[2],
+		extra: []*os.File{child[0], child[1], w.input, w.output}})
+	if err != nil {
+		printed.Close()
+		w.closeFiles()
+		return nil, notStarted(argv[0], err)
+	}
+	w.proc = proc
+	w.reader = bufio.NewReader(w.replies)
+	if w.printed, err = newCapture(printed, r.spec.Limits.Stderr); err != nil {
+		printed.Close()
+		w.close()
+		return nil, err
+	}
+	go w.watch()
+	return w, nil
+}
+
+// watch lets a reader of replies go when the process has ended but a child of it keeps the pipe open.
+func (w *worker) watch() {
+	<-w.proc.done
+	_ = w.replies.SetReadDeadline(time.Now().Add(exitGrace)) // fails when closed
+}
+
+func (w *worker) alive() bool { return !isDone(w.proc) }
+
+func (w *worker) close() {
+	w.once.Do(func() {
+		w.proc.kill()
+		<-w.proc.done
+		w.closeFiles()
+		if w.printed != nil {
+			w.printed.close()
+		}
+	})
+}
+
+func (w *worker) closeFiles() {
+	for _, f := range []*os.File{w.requests, w.replies, w.input, w.output} {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// call has one call executed. keep says that the worker can serve the next one.
+func (r *workerRunner) call(ctx context.Context, w *worker, call *Call) (_ *Reply, keep bool, err error) {
+	begin := time.Now()
+	ranges, size, err := writeImage(w.input, call, r.spec.Raw)
+	if err != nil {
+		return nil, true, err
+	}
+	w.lastID++
+	header := callHeader(w.lastID, call, r.spec.Raw, ranges, r.spec.Limits.Output)
+	h, err := r.exchange(ctx, w, header, r.spec.Limits.Timeout, r.who)
+	if err != nil {
+		return nil, false, err
+	}
+	if size > keptImage {
+		if err := w.input.Truncate(0); err != nil {
+			return nil, false, err
+		}
+	}
+	if !h.OK {
+		f := h.failure(r.spec.Limits)
+		f.Stderr = w.printed.text() + f.Stderr
+		return nil, true, f
+	}
+	outputs, err := readImage(w.output, h.Image, r.spec.Limits.Output)
+	if err != nil {
+		return nil, false, r.withPrints(w, err)
+	}
+	if h.Image > keptImage {
+		if err := w.output.Truncate(0); err != nil {
+			return nil, false, err
+		}
+	}
+	reply := &Reply{Outputs: nameOutputs(call, r.spec.Raw, outputs), Stderr: w.printed.text(),
+		Time: h.time(time.Since(begin)), Modified: h.Modified}
+	return reply, true, nil
+}
+
+// withPrints adds what was printed to a failure.
+func (r *workerRunner) withPrints(w *worker, err error) error {
+	var f *Failure
+	if errors.As(err, &f) {
+		f.Stderr = w.printed.text()
+	}
+	return err
+}
+
+// exchange sends a request and reads its reply. After an error the worker is in an unknown state.
+func (r *workerRunner) exchange(
+	ctx context.Context, w *worker, header []byte, limit time.Duration, who string,
+) (*replyHeader, error) {
+	w.printed.reset()
+	stop := context.AfterFunc(ctx, w.proc.kill)
+	defer stop()
+	deadline := time.Now().Add(limit)
+	if err := errors.Join(w.requests.SetWriteDeadline(deadline), w.replies.SetReadDeadline(deadline)); err != nil {
+		return nil, err
+	}
+	if isDone(w.proc) { // after the deadlines: watch sets its own later than that
+		return nil, r.withPrints(w, w.proc.state().failure(who, r.spec.Limits))
+	}
+	_, err := w.requests.Write(frame(header))
+	var b []byte
+	if err == nil {
+		b, err = readFrame(w.reader, maxHeader)
+	}
+	if err != nil {
+		return nil, r.withPrints(w, r.lost(w, err, limit, who))
+	}
+	h, err := parseReplyHeader(b)
+	if err == nil && h.ID != w.lastID {
+		err = fmt.Errorf("reply has id %d, want %d", h.ID, w.lastID)
+	}
+	if err != nil {
+		return nil, r.withPrints(w, &Failure{Reason: verdict.BadReply, Msg: fmt.Sprintf("%s: %v", who, err),
+			Hint: "see docs/formats/worker-v1.md"})
+	}
+	return h, nil
+}
+
+// lost says why no reply came.
+func (r *workerRunner) lost(w *worker, err error, limit time.Duration, who string) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) && !isDone(w.proc) {
+		w.proc.kill()
+		<-w.proc.done
+		return timedOut(who, limit)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) && !isPipeEnd(err) && !errors.Is(err, os.ErrClosed) {
+		return &Failure{Reason: verdict.BadReply, Msg: fmt.Sprintf("%s: %v", who, err)}
+	}
+	select {
+	case <-w.proc.done:
+		return w.proc.state().failure(who, r.spec.Limits)
+	case <-time.After(closedReplies):
+		return &Failure{Reason: verdict.BadReply, Msg: who + " closed file 4 or 3 instead of replying"}
+	}
+}
+
+// writeImage writes the storages of the inputs as a safetensors image. Wider types come first, so that all are aligned.
+func writeImage(f *os.File, call *Call, raw bool) ([]imageRange, int64, error) {
+	order := make([]int, len(call.Inputs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		return call.Inputs[j].Tensor.DType.Size() - call.Inputs[i].Tensor.DType.Size()
+	})
+	flat := make([]tensor.Named, len(order))
+	total := int64(0)
+	for k, i := range order {
+		in := call.Inputs[i]
+		d := sentDType(in.Tensor.DType, raw)
+		t, err := tensor.FromBytes(d, tensor.Shape{len(in.Tensor.Data) / d.Size()}, in.Tensor.Data)
+		if err != nil {
+			return nil, 0, &Failure{Reason: verdict.Unsupported, Msg: fmt.Sprintf("input %q: %v", in.Name, err)}
+		}
+		flat[k] = tensor.Named{Name: in.Name, Tensor: t}
+		total += int64(len(in.Tensor.Data))
+	}
+	w := io.NewOffsetWriter(f, 0)
+	if err := tensor.WriteSafetensors(w, flat, nil); err != nil {
+		return nil, 0, err
+	}
+	end, err := w.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, 0, err
+	}
+	ranges := make([]imageRange, len(order))
+	at := end - total
+	for k, i := range order {
+		n := int64(len(flat[k].Tensor.Data))
+		ranges[i] = imageRange{at, at + n}
+		at += n
+	}
+	return ranges, end, nil
+}
+
+// readImage reads the outputs of a reply.
+func readImage(f io.ReaderAt, size, limit int64) ([]tensor.Named, error) {
+	if size > limit {
+		return nil, &Failure{Reason: verdict.OutputLimit,
+			Msg: fmt.Sprintf("the outputs have %d bytes, the limit is %d", size, limit)}
+	}
+	if info, ok := f.(*os.File); ok { // before memory is allocated for it
+		if st, err := info.Stat(); err == nil && st.Size() < size {
+			return nil, badImage(fmt.Errorf("it has %d bytes, the header says %d", st.Size(), size))
+		}
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); int64(n) < size {
+		return nil, badImage(fmt.Errorf("%d of %d bytes read: %w", n, size, err))
+	}
+	outputs, _, err := tensor.ParseSafetensors(b)
+	if err != nil {
+		return nil, badImage(err)
+	}
+	return outputs, nil
+}
+
+func badImage(err error) *Failure {
+	return &Failure{Reason: verdict.BadReply, Msg: fmt.Sprintf("the output image is not usable: %v", err)}
+}
+
+// isPipeEnd reports whether the other side of a pipe is gone.
+func isPipeEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isBrokenPipe(err)
+}
+
+// runFiles are the private files of a run.
+type runFiles struct {
+	dir  string
+	own  bool // dir was made by us
+	once sync.Once
+	path string
+	err  error
+}
+
+func newRunFiles(dir string) (*runFiles, error) {
+	if dir != "" {
+		return &runFiles{dir: dir}, nil
+	}
+	dir, err := os.MkdirTemp("", "gpuemu-run-")
+	return &runFiles{dir: dir, own: true}, err
+}
+
+// worker returns the path of the Python source.
+func (f *runFiles) worker() (string, error) {
+	f.once.Do(func() {
+		var temp *os.File
+		if temp, f.err = os.CreateTemp(f.dir, "worker-*.py"); f.err != nil {
+			return
+		}
+		_, err := temp.Write(workerSource)
+		f.err = errors.Join(err, temp.Close())
+		if f.path, err = filepath.Abs(temp.Name()); err != nil {
+			f.err = errors.Join(f.err, err)
+		}
+	})
+	return f.path, f.err
+}
+
+func (f *runFiles) remove() error {
+	if f.own {
+		return os.RemoveAll(f.dir)
+	}
+	if f.path == "" {
+		return nil
+	}
+	if err := os.Remove(f.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // closed before
+}

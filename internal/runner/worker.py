@@ -1,0 +1,586 @@
+"""The Python side of gpuemu: a worker that calls one function, and a fork server that runs one-shot scripts.
+
+Started by gpuemu from a private file, as `python worker.py call` or `python worker.py serve`. It needs Python 3.9 and
+numpy; bfloat16 and float8 arrays need ml_dtypes. Nothing of gpuemu is importable from user code, and nothing of the
+user's is imported before gpuemu says so. The protocols are docs/formats/worker-v1.md and script-v1.md.
+"""
+import sys
+
+# Python puts the directory of this file first on the path: it is private, and user code must not see it.
+if sys.path and __file__.rpartition("/")[0] == sys.path[0]:
+    sys.path.pop(0)
+
+import base64  # noqa: F401 - scripts use it: loaded once, before the first fork
+import json
+import os
+import struct
+import time
+import traceback
+
+VERSION = 1
+REQUESTS, REPLIES, INPUT_IMAGE, OUTPUT_IMAGE = 3, 4, 5, 6
+SOCKET = 3  # of the fork server
+MAX_TRACE = 16 << 10  # characters of a traceback that are sent: the end tells most
+MAX_MESSAGE = 500  # characters of the text of an exception in a message
+COMPARE_BLOCK = 1 << 18  # bytes compared at once: fits into a second-level cache
+
+np = None  # numpy, once it is imported
+
+
+class Refusal(Exception):
+    """A reply that is not an output: reason is one of docs/formats/worker-v1.md."""
+
+    def __init__(self, reason, message, hint="", trace=""):
+        super().__init__(message)
+        self.header = {"ok": False, "reason": reason, "message": message, "hint": hint, "trace": trace}
+
+
+def describe(exc):
+    """The last line of a traceback, cut to what a message can bear."""
+    text = "".join(traceback.format_exception_only(type(exc), exc)).strip().rpartition("\n")[2]
+    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
+
+
+def trace_of(exc, own_frames):
+    """The traceback without the frames of this file, which are the outermost ones."""
+    tb = exc.__traceback__
+    for _ in range(own_frames):
+        tb = tb.tb_next if tb is not None else None
+    try:
+        return "".join(traceback.format_exception(type(exc), exc, tb))[-MAX_TRACE:]
+    except Exception:  # a __str__ or __repr__ of the user's that raises
+        return ""
+
+
+def refusal_of(exc, what, own_frames):
+    """What an exception in user code means for the case."""
+    trace = trace_of(exc, own_frames)
+    if isinstance(exc, ModuleNotFoundError) and exc.name:
+        package = exc.name.partition(".")[0]
+        return Refusal(
+            "missing_package",
+            "%s needs the package %s, which %s does not have" % (what, package, sys.executable),
+            "install it for this interpreter, or choose another one with the key python",
+            trace,
+        )
+    if isinstance(exc, MemoryError):
+        return Refusal("memory_limit", "%s ran out of memory: %s" % (what, describe(exc)), "", trace)
+    if isinstance(exc, SystemExit):
+        return Refusal("raised", "%s called sys.exit(%r)" % (what, exc.code), "", trace)
+    return Refusal("raised", "%s raised %s" % (what, describe(exc)), "", trace)
+
+
+def import_numpy():
+    """Imports numpy; a Refusal says what to do where that is not possible."""
+    global np
+    try:
+        import numpy
+    except ModuleNotFoundError as exc:
+        raise Refusal(
+            "missing_package",
+            "%s has no numpy (%s)" % (sys.executable, exc),
+            "%s -m pip install numpy, or choose another interpreter with the key python" % sys.executable,
+        )
+    except BaseException as exc:
+        raise Refusal("not_started", "numpy cannot be imported: %s" % describe(exc), "", trace_of(exc, 1))
+    np = numpy
+
+
+# ---- worker -----------------------------------------------------------------------------------------------------------
+
+# dtype name: (its name in a safetensors header, numpy's name, or None where ml_dtypes has it)
+FORMATS = {
+    "float64": ("F64", "<f8"), "float32": ("F32", "<f4"), "float16": ("F16", "<f2"),
+    "bfloat16": ("BF16", None), "float8_e4m3fn": ("F8_E4M3", None), "float8_e5m2": ("F8_E5M2", None),
+    "int8": ("I8", "i1"), "int16": ("I16", "<i2"), "int32": ("I32", "<i4"), "int64": ("I64", "<i8"),
+    "uint8": ("U8", "u1"), "uint16": ("U16", "<u2"), "uint32": ("U32", "<u4"), "uint64": ("U64", "<u8"),
+    "bool": ("BOOL", "?"),
+}  # fmt: skip
+
+
+class Worker:
+    """Serves requests on the four inherited files until the first one ends."""
+
+    def __init__(self):
+        self.function = None
+        self.takes = None  # names of attributes the function takes; None: all of them
+        self.name = ""
+        self.dtypes = {}
+        self.image = None  # the input image, mapped for reading
+        self.pid = os.getpid()
+
+    def run(self):
+        for fd in (REQUESTS, REPLIES, INPUT_IMAGE, OUTPUT_IMAGE):
+            os.set_inheritable(fd, False)
+        try:
+            import faulthandler
+
+            faulthandler.enable()
+        except Exception:
+            pass  # a better message for a crash, no more
+        while True:
+            request = receive()
+            if request is None:
+                return
+            try:
+                if request["type"] == "load":
+                    header = self.load(request)
+                elif request["type"] == "call":
+                    header = self.call(request)
+                else:
+                    header = Refusal("unsupported", "unknown request type %r" % request["type"]).header
+            except Refusal as refusal:
+                header = refusal.header
+            if os.getpid() != self.pid:
+                os._exit(0)  # a child that the user's code forked and let return: only its parent replies
+            header["id"] = request["id"]
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except Exception:
+                    pass  # the user's code may have replaced or closed it
+            send(header)
+
+    def load(self, request):
+        import_numpy()
+        self.load_function(request["file"], request["function"])
+        return {"ok": True, "version": VERSION}
+
+    def load_function(self, path, function):
+        import importlib.util
+        import inspect
+
+        stem = os.path.basename(path)[: -len(".py")]
+        self.name = os.path.basename(path) + ":" + function
+        # A file named like a module that is loaded (json.py) must not replace it.
+        name = stem if stem.isidentifier() and stem not in sys.modules else "gpuemu_candidate_" + stem
+        sys.path.insert(0, os.path.dirname(path))
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            # Not through the loader: cached bytecode is found by a time in seconds, and a file may be edited faster.
+            with open(path, "rb") as f:
+                code = compile(f.read(), path, "exec", dont_inherit=True)
+            exec(code, module.__dict__)
+        except BaseException as exc:
+            raise refusal_of(exc, "importing " + os.path.basename(path), 1)
+        target = module
+        for part in function.split("."):
+            target = getattr(target, part, None)
+        if not callable(target):
+            names = [k for k, v in vars(module).items() if inspect.isfunction(v) and v.__module__ == name]
+            raise Refusal(
+                "not_started",
+                "%s has no function %s" % (path, function),
+                "it has " + ", ".join(sorted(names)) if names else "",
+            )
+        self.function = target
+        self.takes = set()
+        try:
+            parameters = list(inspect.signature(target).parameters.values())
+        except (TypeError, ValueError):
+            return  # a function written in C that does not say
+        for p in parameters[1:]:
+            if p.kind == p.VAR_KEYWORD:
+                self.takes = None
+                return
+            if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+                self.takes.add(p.name)
+
+    def call(self, request):
+        inputs, storages = {}, []
+        for t in request["inputs"]:
+            array, storage = self.read_input(t)
+            inputs[t["name"]] = array
+            storages.append((t, storage))
+        if not request["reference"]:
+            for o in request["outputs"]:
+                self.dtype(o["dtype"])
+        attrs = request["attrs"]
+        if self.takes is not None:
+            attrs = {k: v for k, v in attrs.items() if k in self.takes}
+        start = time.perf_counter_ns()
+        try:
+            result = self.function(inputs, **attrs)
+        except BaseException as exc:
+            spent = time.perf_counter_ns() - start
+            refusal = refusal_of(exc, self.name, 1)
+            refusal.header["time_ns"] = spent
+            raise refusal
+        spent = time.perf_counter_ns() - start
+        modified = [t["name"] for t, storage in storages if self.differs(storage, t["bytes"][0])]
+        size = self.write_outputs(self.named(result, request["outputs"]), request["max_image"])
+        return {"ok": True, "image": size, "time_ns": spent, "modified": modified}
+
+    def dtype(self, name):
+        """The numpy dtype of a tensor dtype."""
+        dt = self.dtypes.get(name)
+        if dt is None:
+            if name not in FORMATS:
+                raise Refusal("unsupported", "unknown dtype %s" % name)
+            code = FORMATS[name][1]
+            if code is not None:
+                dt = np.dtype(code)
+            else:
+                try:
+                    import ml_dtypes
+                except ImportError as exc:
+                    raise Refusal(
+                        "missing_package",
+                        "%s arrays need ml_dtypes, which %s does not have (%s)" % (name, sys.executable, exc),
+                        "pip install ml_dtypes for this interpreter, or set raw = true to get unsigned integers",
+                    )
+                dt = np.dtype(getattr(ml_dtypes, name))
+            self.dtypes[name] = dt
+        return dt
+
+    def read_input(self, t):
+        """A fresh array with the strides and the offset of the input, and the storage it is a view of."""
+        dt = self.dtype(t["dtype"])
+        begin, end = t["bytes"]
+        storage = np.empty(end - begin, np.uint8)
+        if end == begin:
+            return np.empty(t["shape"], dt), storage
+        at = 0
+        while at < end - begin:
+            n = os.preadv(INPUT_IMAGE, [memoryview(storage)[at:]], begin + at)
+            if n <= 0:
+                raise Refusal("not_started", "the input image ends at byte %d, want %d" % (begin + at, end))
+            at += n
+        size = dt.itemsize
+        return np.ndarray(t["shape"], dt, storage, t["offset"] * size, [s * size for s in t["strides"]]), storage
+
+    def differs(self, storage, begin):
+        """Whether the user's code wrote to an input: its storage is compared with the image it was copied from."""
+        end = begin + storage.size
+        if self.image is None or self.image.size < end:
+            import mmap
+
+            self.image = np.frombuffer(mmap.mmap(INPUT_IMAGE, 0, access=mmap.ACCESS_READ), np.uint8)
+        for at in range(0, storage.size, COMPARE_BLOCK):
+            got = storage[at : at + COMPARE_BLOCK]
+            if not np.array_equal(got, self.image[begin + at : begin + at + got.size]):
+                return True
+        return False
+
+    def named(self, result, outputs):
+        """The outputs by name, in order."""
+        names = [o["name"] for o in outputs]
+        if isinstance(result, dict):
+            return [(str(k), self.array(str(k), v)) for k, v in result.items()]
+        if isinstance(result, list) and any(hasattr(v, "__array__") for v in result):
+            result = tuple(result)
+        if not isinstance(result, tuple):
+            if len(names) > 1:
+                raise Refusal(
+                    "wrong_outputs",
+                    "%s returned one %s, want %d outputs" % (self.name, type(result).__name__, len(names)),
+                    "return a dict or a tuple of " + ", ".join(names),
+                )
+            return [("output", self.array("output", result))]
+        if not names:
+            names = ["output"] if len(result) == 1 else ["output%d" % i for i in range(len(result))]
+        if len(result) != len(names):
+            raise Refusal(
+                "wrong_outputs",
+                "%s returned a tuple of %d, want %d outputs" % (self.name, len(result), len(names)),
+                "return " + ", ".join(names),
+            )
+        return [(name, self.array(name, v)) for name, v in zip(names, result)]
+
+    def array(self, name, value):
+        """A C-contiguous little-endian array of one of our formats."""
+        if value is None:
+            raise Refusal("bad_reply", "%s returned None as %s" % (self.name, name), "return a numpy array")
+        try:
+            if hasattr(value, "detach"):  # torch
+                value = value.detach().cpu()
+            array = np.asarray(value)
+            if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
+                array = array.astype(array.dtype.newbyteorder("<"))
+            if array.dtype.name in FORMATS:
+                return array if array.flags.c_contiguous else array.copy(order="C")
+        except BaseException as exc:
+            raise Refusal(
+                "bad_reply",
+                "%s returned a %s as %s, which is no array: %s" % (self.name, type(value).__name__, name, describe(exc)),
+                "return a numpy array",
+                trace_of(exc, 1),
+            )
+        reason, what = ("wrong_dtype", array.dtype.name) if array.dtype.kind in "fciu" else ("bad_reply", "no number")
+        raise Refusal(reason, "%s returned %s of type %s (%s)" % (self.name, name, type(value).__name__, what),
+                      "return a numpy array of " + ", ".join(FORMATS))  # fmt: skip
+
+    def write_outputs(self, outputs, limit):
+        """Writes the outputs as a safetensors image and returns its length."""
+        header, at = {}, 0
+        for name, a in outputs:
+            if name in header or name == "__metadata__":
+                raise Refusal("wrong_outputs", "%s returned two outputs of the name %s" % (self.name, name))
+            header[name] = {"dtype": FORMATS[a.dtype.name][0], "shape": a.shape, "data_offsets": (at, at + a.nbytes)}
+            at += a.nbytes
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        size = 8 + len(text) + at
+        if size > limit:
+            raise Refusal("output_limit", "the outputs have %d bytes, the limit is %d" % (size, limit))
+        pwrite(struct.pack("<Q", len(text)) + text, 0)
+        at = 8 + len(text)
+        for _, a in outputs:
+            if a.nbytes:
+                pwrite(a.reshape(-1).view(np.uint8), at)
+                at += a.nbytes
+        return size
+
+
+def pwrite(data, at):
+    view = memoryview(data)
+    while view:
+        n = os.pwrite(OUTPUT_IMAGE, view, at)
+        view, at = view[n:], at + n
+
+
+def receive():
+    """The next request, or None at the end."""
+    data = b""
+    want = 4
+    while len(data) < want:
+        part = os.read(REQUESTS, 1 << 16)
+        if not part:
+            return None
+        data += part
+        if want == 4 and len(data) >= 4:
+            want = 4 + struct.unpack_from("<I", data)[0]
+    return json.loads(data[4:])
+
+
+def send(header):
+    text = json.dumps(header).encode("ascii")
+    data = memoryview(struct.pack("<I", len(text)) + text)
+    while data:
+        data = data[os.write(REPLIES, data) :]
+
+
+# ---- fork server ------------------------------------------------------------------------------------------------------
+
+
+class Server:
+    """Runs scripts in forked children that have numpy loaded, one after the other.
+
+    A child that has ended stays a zombie until the next request: its pid, which is also its process group, cannot be
+    reused while gpuemu may still send it a signal.
+    """
+
+    def __init__(self):
+        import select
+        import signal
+        import socket
+        import threading  # noqa: F401 - loaded before the first fork
+        import types
+
+        self.select, self.signal, self.socket, self.types = select, signal, socket, types
+        self.sock = socket.socket(fileno=SOCKET)
+        self.sock.set_inheritable(False)
+        self.wake, self.waker = os.pipe()
+        os.set_blocking(self.wake, False)
+        os.set_blocking(self.waker, False)
+        self.codes = {}  # script: (mtime, size, code)
+        self.zombie = None
+
+    def run(self):
+        try:
+            import_numpy()
+            self.reply({"ok": True, "version": VERSION})
+        except Refusal as refusal:
+            self.reply(refusal.header)
+            return
+        import gc
+
+        gc.collect()
+        gc.freeze()  # what is loaded now is never collected: children need not copy its pages
+        self.signal.signal(self.signal.SIGCHLD, lambda *_: None)
+        self.signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
+        while True:
+            request, fds = self.receive()
+            self.reap()
+            if request is None:
+                return
+            try:
+                self.serve(request, fds)
+            except OSError as exc:
+                if self.zombie is not None:  # gpuemu is gone
+                    self.kill(self.zombie)
+                    return
+                for fd in fds:
+                    os.close(fd)
+                self.reply({"ok": False, "reason": "not_started", "message": "fork: %s" % exc})
+
+    def receive(self):
+        data, want, fds = b"", 4, []
+        while len(data) < want:
+            part, got, _, _ = self.socket.recv_fds(self.sock, 1 << 16, 3)
+            fds += got
+            if not part:
+                return None, fds
+            data += part
+            if want == 4 and len(data) >= 4:
+                want = 4 + struct.unpack_from("<I", data)[0]
+        return json.loads(data[4:]), fds
+
+    def reply(self, header):
+        text = json.dumps(header).encode("ascii")
+        self.sock.sendall(struct.pack("<I", len(text)) + text)
+
+    def reap(self):
+        if self.zombie is not None:
+            os.waitpid(self.zombie, 0)
+            self.zombie = None
+
+    def code_of(self, script):
+        """The compiled script; None where it does not compile, which the child then says in its own words."""
+        try:
+            info = os.stat(script)
+            known = self.codes.get(script)
+            if known is None or known[:2] != (info.st_mtime_ns, info.st_size):
+                with open(script, "rb") as f:
+                    code = compile(f.read(), script, "exec", dont_inherit=True)
+                known = self.codes[script] = (info.st_mtime_ns, info.st_size, code)
+            return known[2]
+        except Exception:
+            return None
+
+    def serve(self, request, fds):
+        code = self.code_of(request["script"])
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                status = self.child(request, code, fds)
+            finally:
+                os._exit(status)
+        try:
+            os.setpgid(pid, pid)  # the child does the same: whoever comes first
+        except OSError:
+            pass
+        while fds:
+            os.close(fds.pop())
+        self.zombie = pid
+        self.reply({"ok": True, "pid": pid})
+        status = self.wait(pid)
+        if status is None:
+            return  # gpuemu is gone
+        self.reply({"ok": True, "exit": status[0], "signal": status[1]})
+
+    def wait(self, pid):
+        """Waits for the child or for the end of gpuemu, ends the child's group and returns (exit status, signal)."""
+        while True:
+            status = self.poll(pid)
+            if status is not None:
+                self.kill(pid)
+                return status
+            ready, _, _ = self.select.select([self.sock, self.wake], [], [])
+            if self.wake in ready:
+                try:
+                    os.read(self.wake, 4096)
+                except BlockingIOError:
+                    pass
+            if self.sock in ready and not self.sock.recv(1, self.socket.MSG_PEEK):
+                self.kill(pid)
+                return None
+
+    def poll(self, pid):
+        if hasattr(os, "waitid"):
+            info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            if info is None:
+                return None
+            return (info.si_status, 0) if info.si_code == os.CLD_EXITED else (0, info.si_status)
+        got, status = os.waitpid(pid, os.WNOHANG)
+        if got == 0:
+            return None
+        self.zombie = None
+        return (os.WEXITSTATUS(status), 0) if os.WIFEXITED(status) else (0, os.WTERMSIG(status))
+
+    def kill(self, pid):
+        try:
+            os.killpg(pid, self.signal.SIGKILL)
+        except OSError:
+            pass
+
+    def child(self, request, code, fds):
+        """Is the script: what a fresh interpreter would be, as far as a script can see. Returns the exit status."""
+        try:
+            os.setpgid(0, 0)
+        except OSError:
+            pass
+        self.signal.set_wakeup_fd(-1)
+        self.signal.signal(self.signal.SIGCHLD, self.signal.SIG_DFL)
+        for i in range(3):
+            os.dup2(fds[i], i)
+        for fd in fds + [self.wake, self.waker]:
+            os.close(fd)
+        self.sock.close()
+        if request["memory"]:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
+        if "numpy.random" in sys.modules:
+            np.random.seed()  # every process has its own global state, and so has every child
+        script = request["script"]
+        sys.argv = [script]
+        sys.path.insert(0, os.path.dirname(script))
+        main = self.types.ModuleType("__main__")
+        main.__file__ = script
+        main.__builtins__ = __builtins__
+        sys.modules["__main__"] = main
+        status = 0
+        try:
+            if code is None:
+                with open(script, "rb") as f:
+                    code = compile(f.read(), script, "exec", dont_inherit=True)
+            exec(code, main.__dict__)
+        except SystemExit as exc:
+            status = exit_status(exc.code)
+        except BaseException as exc:
+            sys.excepthook(type(exc), exc, exc.__traceback__.tb_next)
+            status = 1
+        return self.finish(status)
+
+    def finish(self, status):
+        """What an interpreter does at its end, without taking itself apart."""
+        import atexit
+        import threading
+
+        try:
+            threading._shutdown()
+            atexit._run_exitfuncs()
+        except BaseException:
+            traceback.print_exc()
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except ValueError:
+                pass  # closed by the script
+            except BaseException:
+                status = status or 120  # as Python does
+        return status
+
+
+def exit_status(code):
+    """The status of sys.exit(code)."""
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["call"]:
+        Worker().run()
+    elif sys.argv[1:] == ["serve"]:
+        Server().run()
+        os._exit(0)  # nothing is left to be taken apart with care
+    else:
+        sys.exit("usage: worker.py call|serve, started by gpuemu")
