@@ -38,6 +38,7 @@ func Compare(got *tensor.Tensor, want *Want, opt Options) (*Report, error) {
 	rep.Full = true
 	p.fillStats(rep, all, out)
 	p.fillWorst(rep, all)
+	all.release()
 	if rep.Counts.Mismatched > 0 {
 		rep.Map = all.errors
 		rep.Findings = diagnose(p, out.wrong, rep)
@@ -54,6 +55,7 @@ func (p *plan) full(out *shared) (*fullPass, error) {
 	all := passes[0].(*fullPass)
 	for _, other := range passes[1:] {
 		all.merge(other.(*fullPass))
+		other.(*fullPass).release()
 	}
 	return all, nil
 }

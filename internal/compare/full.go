@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"gpuemu/internal/dtype"
 )
@@ -51,7 +52,8 @@ type fullPass struct {
 	p       *plan
 	out     *shared
 	buf     *buffers
-	diff    []float64 // errors of a chunk, 0 for odd elements
+	work    *workspace // diff, ulp and the histogram's counts are of it; nil: none
+	diff    []float64  // errors of a chunk, 0 for odd elements
 	odd     [chunkElems / 64]uint64
 	ulp     []uint64
 	scratch []byte
@@ -67,8 +69,9 @@ func newFullPass(p *plan, out *shared) *fullPass {
 	n := min(p.n, chunkElems)
 	f := &fullPass{p: p, out: out, errors: newErrorMap(p.want.Shape)}
 	if !p.integer {
-		f.buf, f.diff = newBuffers(n), make([]float64, n)
-		f.ulp = make([]uint64, n)
+		w, _ := workspaces.Get().(*workspace)
+		f.buf, f.diff, f.ulp, f.hist.counts = newBuffers(n), w.diff[:n], w.ulp[:n], w.counts[:0]
+		f.work = w
 		if p.d != dtype.Float32 && p.d != dtype.Float64 {
 			f.scratch = make([]byte, 8*n)
 		}
@@ -77,6 +80,25 @@ func newFullPass(p *plan, out *shared) *fullPass {
 		f.tops[i] = newTop(p.opt.Worst)
 	}
 	return f
+}
+
+// workspace is memory of a pass that no report keeps. A small comparison would take longer to get and clear it than to
+// look at its elements.
+type workspace struct {
+	diff   [chunkElems]float64
+	ulp    [chunkElems]uint64
+	counts []uint32 // pages of a histogram, not cleared
+}
+
+var workspaces = sync.Pool{New: func() any { return new(workspace) }}
+
+// release gives the memory back. Nothing of the pass but its results may be used any more.
+func (f *fullPass) release() {
+	if f.work != nil {
+		f.work.counts = f.hist.counts
+		workspaces.Put(f.work)
+		f.work, f.diff, f.ulp, f.hist.counts = nil, nil, nil, nil
+	}
 }
 
 func (f *fullPass) segment(lo, hi int) error {

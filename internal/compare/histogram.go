@@ -7,6 +7,9 @@ import "math"
 const (
 	subBits = 8 // buckets per power of two: 256, each at most 1/256 wide relative to its lower edge
 	subMask = 1<<subBits - 1
+	// firstPages is how many pages there is room for at first: rounding errors of ordinary values spread over some forty
+	// powers of two.
+	firstPages = 48
 )
 
 // histogram counts float64s that are not negative by their exponent and the first subBits bits of the significand. The
@@ -55,11 +58,14 @@ func (h *histogram) forgetZeros(n int) {
 
 // grow makes the page of a float with the bits key.
 func (h *histogram) grow(key uint64) uint {
+	if cap(h.counts) == 0 {
+		h.counts = make([]uint32, 0, firstPages<<subBits)
+	}
 	if len(h.counts) == 0 {
-		h.counts = make([]uint32, 1<<subBits, 4<<subBits)
+		h.counts = h.counts[:1<<subBits]
 	}
 	page := len(h.counts) >> subBits
-	h.counts = append(h.counts, make([]uint32, 1<<subBits)...)
+	h.counts = append(h.counts, make([]uint32, 1<<subBits)...) // clears the page
 	h.page[key>>52] = uint16(page)
 	return uint(page)
 }
