@@ -1,0 +1,232 @@
+// Package config reads gpuemu.toml, the description of a project: its ops and kernels, what is tested and how outputs
+// are judged.
+//
+// It finds the file, parses it strictly (an unknown key is an error with its place and the nearest known key) and fills
+// in defaults. It resolves no names of the catalogue, of distributions or of invariants, runs nothing and touches no
+// other file. The main type is Config. Every key is defined once, in define.go; reading, the JSON Schema for editors
+// and docs/config.md come from that definition.
+package config
+
+import (
+	"path/filepath"
+	"time"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/tensor"
+)
+
+// Config is one gpuemu.toml with its defaults filled in.
+type Config struct {
+	Path   string // as given, for messages
+	Dir    string // of the file; relative paths in it are relative to Dir
+	Digest string // SHA-256 of the file's bytes, in hexadecimal
+
+	Project    Project
+	Validation Validation
+	Ops        []Op
+	Kernels    []Kernel
+	Policies   Policies
+	CI         CI
+}
+
+// Project says what the project is.
+type Project struct {
+	Name, Version, Framework string
+	Python                   string // interpreter of the ops that name none
+}
+
+// Validation is what holds for every op that does not say otherwise.
+type Validation struct {
+	DTypes             []dtype.DType
+	CheckNaN, CheckInf bool
+	Seed               uint64 // master seed; 1 where none is given
+	HasSeed            bool
+	Tolerances         map[dtype.DType]compare.Tolerance // those given, no defaults
+	Regime             compare.Regime                    // unset where none is given
+	NonFinite          compare.NonFinite
+	Values, Shapes     string
+	Layouts            []tensor.Layout
+	Silence            []string // health checks that are not reported
+}
+
+// Mode says who executes an op.
+type Mode uint8
+
+const (
+	// ModeUnset is no mode; Parse replaces it by the one that follows from the other keys.
+	ModeUnset Mode = iota
+	// ClientSide: the user's program runs the op and sends outputs.
+	ClientSide
+	// ScriptBased: a process per case, tensors as JSON on standard input and output.
+	ScriptBased
+	// Worker: a persistent process, or the catalogue's own implementation.
+	Worker
+	// Emulate: a compiled kernel on the emulator.
+	Emulate
+	// DaemonOrchestrated: a client fetches cases and submits outputs.
+	DaemonOrchestrated
+)
+
+var modes = []named[Mode]{{"client_side", ClientSide}, {"script_based", ScriptBased}, {"worker", Worker},
+	{"emulate", Emulate}, {"daemon_orchestrated", DaemonOrchestrated}, {"daemon_side", DaemonOrchestrated}}
+
+// String returns the name used in gpuemu.toml.
+func (m Mode) String() string {
+	for _, n := range modes {
+		if n.value == m {
+			return n.name
+		}
+	}
+	return "unset"
+}
+
+// Op is one [[ops]] entry. Empty lists and zero values mean that [validation] decides.
+type Op struct {
+	Name, Module                   string
+	Reference, OpScript, Candidate string // as written: a path, file.py:function, worker:COMMAND or builtin:NAME
+	InputNames                     []string
+	Mode                           Mode // never unset after Parse
+	Frameworks                     []string
+	Tolerances                     map[dtype.DType]compare.Tolerance // those given, no defaults
+	Regime                         compare.Regime
+	Invariants                     []string // in the order of the file
+	InvariantsOff                  []string // those that a table sets to false
+	SchemaName                     string   // schema = "NAME"
+	Schema                         *opspec.Schema
+	Attributes                     map[string]any // int64, float64, bool or string
+	Kwargs                         map[string]any // those, and []any and map[string]any of them
+	Timeout                        time.Duration
+	Env                            map[string]string
+	Python                         string
+	Raw                            bool
+	DTypes                         []dtype.DType
+	Values, Shapes                 string
+	Layouts                        []tensor.Layout
+	Kernel                         *OpKernel
+}
+
+// Executable returns what runs as the candidate: a path, file.py:function, worker:COMMAND or builtin:NAME; "" if the
+// configuration names nothing.
+func (o *Op) Executable() string {
+	if o.Candidate != "" {
+		return o.Candidate
+	}
+	return o.OpScript
+}
+
+// Launch says which compiled kernel to run and how. Sizes are integers or expressions over dimensions and attributes.
+type Launch struct {
+	PTX, Cubin  string
+	Entry       string
+	Grid, Block []string // one to three
+	Shared      string   // bytes of dynamic shared memory
+	Args        []any    // strings are names of inputs, outputs, dimensions or expressions; the rest are literals
+}
+
+// OpKernel is [ops.kernel]: the compiled kernel that is the op's candidate.
+type OpKernel struct{ Launch }
+
+// Kernel is one [[kernels]] entry.
+type Kernel struct {
+	Name, Source, Reference string
+	Tolerances              map[dtype.DType]compare.Tolerance
+	Invariants              []string
+	InvariantsOff           []string
+	Checks                  ArtifactChecks
+	Launch
+}
+
+// ArtifactChecks are limits on a compiled kernel. nil means no limit.
+type ArtifactChecks struct {
+	MaxRegisters, MaxSpills, MaxLocalMemory int
+	MaxShared, MaxInstructions, MaxStack    *int
+	RequiredPatterns, ForbiddenPatterns     []string
+}
+
+// Policies say what a comparison with a baseline means.
+type Policies struct {
+	FailOnRegression                   bool
+	WarnThreshold, RegressionThreshold float64
+}
+
+// CI is what holds for gpuemu ci and gpuemu test.
+type CI struct {
+	FuzzIterations      int
+	Parallel            int           // 0: one per CPU
+	RegressionThreshold *float64      // nil: that of Policies
+	ThoroughTimeout     time.Duration // 0: no limit
+	Quick               Quick
+}
+
+// Quick is what --quick does.
+type Quick struct {
+	FuzzIterations int
+	DTypes         []dtype.DType
+}
+
+// DefaultTimeout is the documented default of the key timeout.
+const DefaultTimeout = 30 * time.Second
+
+// Default returns the configuration of an empty file.
+func Default() *Config {
+	return &Config{
+		Validation: Validation{
+			DTypes: []dtype.DType{dtype.Float32, dtype.Float16}, CheckNaN: true, CheckInf: true, Seed: 1,
+			NonFinite: compare.Match, Values: "mixed", Shapes: "default",
+			Layouts: []tensor.Layout{tensor.Contiguous, tensor.Strided, tensor.Transposed},
+		},
+		Policies: Policies{WarnThreshold: 0.05, RegressionThreshold: 0.1},
+		CI:       CI{FuzzIterations: 200, Quick: Quick{FuzzIterations: 10, DTypes: []dtype.DType{dtype.Float32}}},
+	}
+}
+
+// Op returns the op of that name.
+func (c *Config) Op(name string) (*Op, bool) {
+	for i := range c.Ops {
+		if c.Ops[i].Name == name {
+			return &c.Ops[i], true
+		}
+	}
+	return nil, false
+}
+
+// Kernel returns the kernel of that name.
+func (c *Config) Kernel(name string) (*Kernel, bool) {
+	for i := range c.Kernels {
+		if c.Kernels[i].Name == name {
+			return &c.Kernels[i], true
+		}
+	}
+	return nil, false
+}
+
+// Threshold returns by how much the largest error of an op may grow before that is a regression: 0.1 is 10 %. The key
+// of [ci] beats that of [policies].
+func (c *Config) Threshold() float64 {
+	if c.CI.RegressionThreshold != nil {
+		return *c.CI.RegressionThreshold
+	}
+	return c.Policies.RegressionThreshold
+}
+
+// Tolerance returns the tolerance that the configuration gives for an op and dtype: the op's, else that of
+// [validation]. ok is false where neither gives one; the tolerance is then the default of the dtype.
+func (c *Config) Tolerance(o *Op, d dtype.DType) (t compare.Tolerance, ok bool) {
+	if t, ok := o.Tolerances[d]; ok {
+		return t, true
+	}
+	if t, ok := c.Validation.Tolerances[d]; ok {
+		return t, true
+	}
+	return compare.DefaultTolerance(d), false
+}
+
+// Abs returns a path of the file as seen from anywhere.
+func (c *Config) Abs(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(c.Dir, path)
+}
