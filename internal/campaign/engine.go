@@ -1,0 +1,259 @@
+// Package campaign is the pipeline from a configuration to verdicts: it plans cases, has them executed and compared,
+// stores what came out, and replays, minimises and calibrates. It is the only package that knows the pipeline whole.
+//
+// It does not decide what right means (compare and oracle do), execute code (runner does) or print (report and cli
+// do). The main types are Engine, which holds what all campaigns share, and Run, one prepared campaign. A case's
+// result depends on the case and the code under test alone: neither on the number of workers nor on what ran before.
+package campaign
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/config"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/runner"
+	"gpuemu/internal/store"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements the engine and the executors of its subjects.
+
+// Engine holds what campaigns share. It may be used by several goroutines.
+type Engine struct {
+	Store *store.Store
+	// RunDir is a private directory for sockets and shared files of running workers.
+	RunDir string
+	// Python is the interpreter used where neither the op nor the project names one.
+	Python string
+	Now    func() time.Time
+
+	sessions sessions
+}
+
+// A Project is a configuration as one request sees it.
+type Project struct {
+	Config *config.Config // nil: no gpuemu.toml
+	Python string         // interpreter resolved by the client; "": Engine.Python
+}
+
+// path is the configuration's path, "" where there is none.
+func (p Project) path() string {
+	if p.Config == nil {
+		return ""
+	}
+	return p.Config.Path
+}
+
+// name is the project's name in reports.
+func (p Project) name() string {
+	switch {
+	case p.Config == nil:
+		return ""
+	case p.Config.Project.Name != "":
+		return p.Config.Project.Name
+	}
+	return filepath.Base(p.Config.Dir)
+}
+
+// dir is the directory that paths of the configuration are relative to.
+func (p Project) dir() string {
+	if p.Config == nil {
+		return "."
+	}
+	return p.Config.Dir
+}
+
+// executor runs the candidates and references of some subjects. Its runners start processes when first needed.
+type executor struct {
+	engine  *Engine
+	project Project
+	slots   int
+
+	mu         sync.Mutex // guards the maps
+	candidates map[*subject]runner.Runner
+	references map[*subject]runner.Runner
+}
+
+// purpose says what an executor is for.
+type purpose uint8
+
+const (
+	forRunning purpose = iota // candidates and references; subjects that are blocked get no runners
+	forJudging                // references, and candidates where there are some
+)
+
+// newExecutor opens the runners of the subjects. A target that does not exist is an error: nothing should start.
+func (e *Engine) newExecutor(p Project, subjects []*subject, slots int, why purpose) (*executor, error) {
+	x := &executor{engine: e, project: p, slots: slots,
+		candidates: map[*subject]runner.Runner{}, references: map[*subject]runner.Runner{}}
+	for _, s := range subjects {
+		if s.blocked != nil && why == forRunning {
+			continue
+		}
+		if s.candidate != "" && s.blocked == nil {
+			if err := x.open(s, x.candidates, s.candidate); err != nil {
+				x.close()
+				return nil, fmt.Errorf("op %q: candidate: %w", s.name, err)
+			}
+		}
+		if _, builtin := builtinName(s.reference); s.reference == "" || builtin && s.entry != nil {
+			continue // evaluated in process, with its bound
+		}
+		if err := x.open(s, x.references, s.reference); err != nil {
+			x.close()
+			return nil, fmt.Errorf("op %q: reference: %w", s.name, err)
+		}
+	}
+	return x, nil
+}
+
+func (x *executor) open(s *subject, into map[*subject]runner.Runner, target string) error {
+	r, err := runner.New(runner.Spec{
+		Target: target, Python: x.python(s), Dir: x.project.dir(), Env: s.env, Raw: s.raw, Slots: x.slots,
+		RunDir: x.engine.RunDir, Limits: runner.Limits{Timeout: s.timeout},
+	})
+	if err != nil {
+		return err
+	}
+	into[s] = r
+	return nil
+}
+
+// python is the interpreter of a subject: its own key, the project's, the client's, the engine's.
+func (x *executor) python(s *subject) string {
+	switch {
+	case s.python != "" && x.project.Config != nil && strings.ContainsRune(s.python, filepath.Separator):
+		return x.project.Config.Abs(s.python)
+	case s.python != "":
+		return s.python
+	case x.project.Python != "":
+		return x.project.Python
+	}
+	return x.engine.Python
+}
+
+func (x *executor) candidate(s *subject) runner.Runner {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.candidates[s]
+}
+
+func (x *executor) reference(s *subject) runner.Runner {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.references[s]
+}
+
+// lend gives s the runners of another subject, of which it is a copy, until the returned function is called.
+func (x *executor) lend(s, from *subject) func() {
+	if s == from {
+		return func() {}
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.candidates[s], x.references[s] = x.candidates[from], x.references[from]
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.candidates, s)
+		delete(x.references, s)
+	}
+}
+
+// close ends all processes.
+func (x *executor) close() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, m := range []map[*subject]runner.Runner{x.candidates, x.references} {
+		for _, r := range m {
+			_ = r.Close() // nothing of a campaign depends on how its processes end
+		}
+	}
+}
+
+// codeDigest is a digest of the files that candidates and references are, so that a campaign is not continued with
+// other code. It does not see what they import.
+func (x *executor) codeDigest(subjects []*subject) string {
+	h := sha256.New()
+	for _, s := range subjects {
+		for _, target := range []string{s.candidate, s.reference} {
+			fmt.Fprintf(h, "%s\x00%s\x00", s.name, target)
+			path := targetFile(target)
+			if path == "" {
+				continue
+			}
+			if !filepath.IsAbs(path) {
+				path = filepath.Join(x.project.dir(), path)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				continue // runner.New has reported a missing file
+			}
+			_, _ = io.Copy(h, f) // a file that cannot be read cannot be run either
+			f.Close()
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// targetFile returns the file part of a target, "" where it has none.
+func targetFile(target string) string {
+	if _, ok := builtinName(target); ok || target == "" {
+		return ""
+	}
+	if command, ok := strings.CutPrefix(target, "worker:"); ok {
+		fields := strings.Fields(command)
+		if len(fields) == 0 {
+			return ""
+		}
+		return fields[0]
+	}
+	if i := strings.LastIndex(target, ".py:"); i >= 0 {
+		return target[:i+len(".py")]
+	}
+	return target
+}
+
+// loadCalibrations reads what is stored for the subjects.
+func (e *Engine) loadCalibrations(ctx context.Context, p Project, subjects []*subject) error {
+	if e.Store == nil {
+		return nil
+	}
+	for _, s := range subjects {
+		if s.schema == nil {
+			continue
+		}
+		for _, d := range s.schema.AllowedDTypes() {
+			c, ok, err := e.Store.Calibration(ctx, p.path(), s.name, d.String())
+			if err != nil {
+				return err
+			}
+			if ok {
+				s.rules.setCalibrated(d, c.ATol, c.RTol)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *rules) setCalibrated(d dtype.DType, atol, rtol float64) {
+	if r.calibrated == nil {
+		r.calibrated = map[dtype.DType]compare.Tolerance{}
+	}
+	r.calibrated[d] = compare.Tolerance{Abs: atol, Rel: rtol}
+}
+
+// stamp sets what every result says of its subject.
+func (s *subject) stamp(res *verdict.Result) {
+	res.Op, res.Candidate, res.Reference = s.name, s.candidate, s.reference
+}

@@ -1,0 +1,108 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+
+	"gpuemu/internal/verdict"
+)
+
+// This file implements the health checks: remarks on the campaign itself, not on a kernel.
+
+// Names of the health checks, as [validation] silence takes them.
+const (
+	HealthRejected     = "rejected_cases"
+	HealthConstant     = "constant_outputs"
+	HealthUndetermined = "undetermined_elements"
+	HealthUndecided    = "undecided_cases"
+)
+
+// Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
+// tenth is the rule of the exit code.
+const (
+	constantShare     = 0.5
+	undeterminedShare = 0.5
+	rejectedShare     = 0.1
+	healthMinCases    = 5 // fewer say nothing
+)
+
+// health counts what the checks need, by op. The zero value is ready.
+type health struct{ ops map[string]*opHealth }
+
+type opHealth struct {
+	cases, rejected, constant, judged, undecided int
+	elements, undetermined                       int
+}
+
+func (h *health) add(r *verdict.Result) {
+	if h.ops == nil {
+		h.ops = map[string]*opHealth{}
+	}
+	op := h.ops[r.Op]
+	if op == nil {
+		op = &opHealth{}
+		h.ops[r.Op] = op
+	}
+	op.cases++
+	if r.Seed == 0 && r.Reason == verdict.Unsupported {
+		op.rejected++
+	}
+	if r.Verdict == verdict.Undecided {
+		op.undecided++
+	}
+	if len(r.Outputs) == 0 {
+		return
+	}
+	op.judged++
+	all := true
+	for i := range r.Outputs {
+		op.elements += r.Outputs[i].Elements
+		op.undetermined += r.Outputs[i].Undetermined
+		all = all && r.Outputs[i].Constant
+	}
+	if all {
+		op.constant++
+	}
+}
+
+// checks returns the remarks, by op in alphabetical order.
+func (h *health) checks(silenced []string) []verdict.HealthCheck {
+	var names []string
+	for name := range h.ops {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	var out []verdict.HealthCheck
+	say := func(check, op, message, hint string) {
+		if !slices.Contains(silenced, check) {
+			out = append(out, verdict.HealthCheck{Check: check, Op: op, Message: message,
+				Hint: hint + fmt.Sprintf("; silence = [%q] under [validation] keeps this quiet", check)})
+		}
+	}
+	for _, name := range names {
+		op := h.ops[name]
+		if op.cases < healthMinCases {
+			continue
+		}
+		if over(op.rejected, op.cases, rejectedShare) {
+			say(HealthRejected, name, fmt.Sprintf("%d of %d cases could not be made from the schema", op.rejected, op.cases),
+				"loosen the schema's relations or give its dims candidates that fulfil them")
+		}
+		if over(op.constant, op.judged, constantShare) {
+			say(HealthConstant, name, fmt.Sprintf("the output is one constant in %d of %d cases, which tests little",
+				op.constant, op.judged), "check that the candidate reads its inputs, or choose other --values")
+		}
+		if over(op.undetermined, op.elements, undeterminedShare) {
+			say(HealthUndetermined, name, fmt.Sprintf("%d of %d elements are undetermined: the contract does not decide there",
+				op.undetermined, op.elements), "use values = \"normal\", or nonfinite = \"forbid\" for finite inputs only")
+		}
+		if over(op.undecided, op.cases, verdict.UndecidedShare) {
+			say(HealthUndecided, name, fmt.Sprintf("%d of %d cases are undecided, so the run is not green",
+				op.undecided, op.cases), "use values = \"normal\", or nonfinite = \"forbid\" for finite inputs only")
+		}
+	}
+	return out
+}
+
+func over(part, whole int, share float64) bool { return float64(part) > share*float64(whole) }

@@ -1,0 +1,249 @@
+package campaign
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/invariant"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements the judgement: outputs and expected values in, a Result out. Nothing here executes anything.
+
+// expected is what one output is compared with.
+type expected struct {
+	name string
+	want *compare.Want
+	// replied is the type in which a user's reference replied; Invalid: the catalogue's own float64.
+	replied dtype.DType
+}
+
+// judge fills in the verdict of res from the outputs of the candidate. modified names inputs the candidate wrote to.
+func (s *subject) judge(
+	res *verdict.Result, c opspec.Case, got []tensor.Named, wants []expected, modified []string,
+) error {
+	matched, msg := matchOutputs(got, wants)
+	if msg != "" {
+		res.Verdict, res.Reason, res.Message = verdict.Error, verdict.WrongOutputs, msg
+		res.Hint = "return an array, a tuple in the order of the outputs, or a dict by their names"
+		return nil
+	}
+	decided := false
+	for i, w := range wants {
+		opt, err := s.rules.options(w.want.DType, c.DType, w.want.Bound != nil || w.want.Ties != nil)
+		if err != nil {
+			return err
+		}
+		opt.Tiles = s.tiles()
+		if w.replied != dtype.Invalid && w.replied != dtype.Float64 && w.replied.IsFloat() {
+			opt.WantDType = w.replied
+		}
+		opt.Workers = 1 // cases are already spread over the cores
+		rep, err := compare.Compare(matched[i], w.want, opt)
+		if err != nil {
+			return fmt.Errorf("output %q: %w", w.name, err)
+		}
+		out := outputOf(w.name, rep)
+		out.Constant = constant(matched[i])
+		res.Outputs = append(res.Outputs, out)
+		take(res, w, matched[i].DType, rep)
+		decided = decided || rep.Verdict != compare.Undecided
+		if err := s.checkInvariants(res, w, matched[i], modified); err != nil {
+			return err
+		}
+	}
+	switch {
+	case res.Verdict != verdict.Undecided: // failed above
+	case decided:
+		res.Verdict, res.Reason = verdict.Pass, ""
+	default:
+		res.Reason = verdict.AllUndetermined
+		res.Message = "the contract of the operator decides on none of the elements"
+	}
+	return nil
+}
+
+// take lets one comparison decide on the case. What is worse stands: error before fail before pass.
+func take(res *verdict.Result, w expected, got dtype.DType, rep *compare.Report) {
+	switch {
+	case rep.Verdict == compare.Error && res.Verdict != verdict.Error:
+		res.Verdict, res.Reason = verdict.Error, verdict.WrongShape
+		if got != w.want.DType {
+			res.Reason = verdict.WrongDType
+		}
+		res.Message = fmt.Sprintf("output %q: %s", w.name, rep.Reason)
+	case rep.Verdict == compare.Fail && !res.Verdict.Failed():
+		res.Verdict, res.Reason = verdict.Fail, verdict.Mismatch
+		if rep.Counts.Of[compare.BeyondBound]+rep.Counts.Of[compare.OutOfRange]+rep.Counts.Of[compare.Duplicate] == 0 {
+			res.Reason = verdict.NonFinite
+		}
+		res.Message = mismatchMessage(w.name, rep)
+	}
+}
+
+// mismatchMessage is the failure in one sentence: how many elements, the worst of them, the diagnosis.
+func mismatchMessage(name string, rep *compare.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "output %q: %d of %d elements are wrong", name, rep.Counts.Mismatched, rep.Counts.Total)
+	if w := worst(rep); w != nil {
+		fmt.Fprintf(&b, "; worst at %s: got %s, want %s", indexText(w.Index), w.GotText, w.WantText)
+		if w.Kind == compare.BeyondBound {
+			fmt.Fprintf(&b, " within %.3g", w.Bound)
+		}
+	}
+	if len(rep.Findings) > 0 {
+		b.WriteString("; " + rep.Findings[0].Sentence)
+	}
+	return b.String()
+}
+
+func indexText(index []int) string {
+	return strings.ReplaceAll(fmt.Sprint(index), " ", ",")
+}
+
+// worst returns the element to show first.
+func worst(rep *compare.Report) *compare.Element {
+	for _, list := range [][]compare.Element{rep.Worst.Class, rep.Worst.Ratio, rep.Worst.Abs} {
+		for i := range list {
+			if list[i].Wrong {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// checkInvariants adds what the op's invariants say of one output.
+func (s *subject) checkInvariants(res *verdict.Result, w expected, got *tensor.Tensor, modified []string) error {
+	ctx := &invariant.Context{Output: got, Want: w.want}
+	for _, text := range s.invariants {
+		r, err := invariant.Check(text, ctx)
+		if err != nil {
+			return fmt.Errorf("invariant %q of output %q: %w", text, w.name, err)
+		}
+		if r.Invariant.Name == "inputs_unchanged" && len(modified) > 0 {
+			r.Outcome, r.Sentence = invariant.Violated, "the candidate wrote to "+strings.Join(modified, ", ")
+		}
+		res.Invariants = append(res.Invariants, verdict.Invariance{
+			Output: w.name, Name: r.Invariant.String(), Outcome: r.Outcome.String(), Sentence: r.Sentence,
+		})
+		if r.Outcome == invariant.Violated && !res.Verdict.Failed() {
+			res.Verdict, res.Reason = verdict.Fail, verdict.Invariant
+			res.Message = fmt.Sprintf("output %q: %s does not hold: %s", w.name, r.Invariant, r.Sentence)
+		}
+	}
+	return nil
+}
+
+// matchOutputs pairs outputs by name. One output matches one expectation under any name. The message says what is
+// wrong.
+func matchOutputs(got []tensor.Named, wants []expected) ([]*tensor.Tensor, string) {
+	if len(got) == 1 && len(wants) == 1 {
+		return []*tensor.Tensor{got[0].Tensor}, ""
+	}
+	out := make([]*tensor.Tensor, len(wants))
+	var names []string
+	for i, w := range wants {
+		names = append(names, w.name)
+		for _, g := range got {
+			if g.Name == w.name {
+				out[i] = g.Tensor
+			}
+		}
+	}
+	var have []string
+	for _, g := range got {
+		have = append(have, g.Name)
+	}
+	if len(got) != len(wants) || slices.Contains(out, nil) {
+		return nil, fmt.Sprintf("returned the outputs %q, want %q", have, names)
+	}
+	return out, ""
+}
+
+// tiles are the tile sizes of the schema, for the diagnosis.
+func (s *subject) tiles() []int {
+	var out []int
+	for i := range s.schema.Dims {
+		if t := s.schema.Dims[i].Tile; t > 1 && !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	for t := 16; t <= 1024; t *= 2 { // what compare tries by itself where no tile is known
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// constant reports whether an output of more than one element has one value everywhere.
+func constant(t *tensor.Tensor) bool {
+	if t.Elems() < 2 {
+		return false
+	}
+	b, size := t.Bytes(), t.DType.Size()
+	return bytes.Equal(b[size:], b[:len(b)-size])
+}
+
+// outputOf is the stored form of a comparison.
+func outputOf(name string, rep *compare.Report) verdict.Output {
+	out := verdict.Output{
+		Name: name, DType: rep.DType.String(), Shape: slices.Clone(rep.Shape), Regime: rep.Regime.String(),
+		ATol: rep.Tol.Abs, RTol: rep.Tol.Rel,
+		Elements: rep.Counts.Total, Mismatched: rep.Counts.Mismatched, Undetermined: rep.Counts.Undetermined,
+		Ignored: rep.Counts.Ignored,
+		MaxAbs:  rep.Stats.MaxAbs, MeanAbs: rep.Stats.MeanAbs,
+		P50Abs: rep.Stats.P50Abs, P90Abs: rep.Stats.P90Abs, P99Abs: rep.Stats.P99Abs,
+		MaxRel: rep.Stats.MaxRel, MeanRel: rep.Stats.MeanRel, MaxULP: rep.Stats.MaxULP, MeanULP: rep.Stats.MeanULP,
+		MaxRatio: rep.Stats.MaxRatio, MaxWant: rep.Stats.MaxWant,
+	}
+	if out.Shape == nil {
+		out.Shape = []int{}
+	}
+	for k, n := range rep.Counts.Of {
+		if kind := compare.Kind(k); n > 0 && kind != compare.Accepted && kind != compare.KindUnset {
+			if out.Kinds == nil {
+				out.Kinds = map[string]int{}
+			}
+			out.Kinds[kind.String()] = n
+		}
+	}
+	if rep.Verdict != compare.Fail {
+		return out
+	}
+	seen := map[string]bool{}
+	for _, list := range [][]compare.Element{rep.Worst.Class, rep.Worst.Ratio, rep.Worst.Abs} {
+		for i := range list {
+			if e := &list[i]; e.Wrong && !seen[fmt.Sprint(e.Index)] {
+				seen[fmt.Sprint(e.Index)] = true
+				out.Worst = append(out.Worst, elementOf(e))
+			}
+		}
+	}
+	if rep.Map != nil {
+		out.Map = rep.Map.Text()
+	}
+	for _, f := range rep.Findings {
+		out.Diagnosis = append(out.Diagnosis, verdict.Finding{Kind: f.Kind, Sentence: f.Sentence})
+	}
+	return out
+}
+
+func elementOf(e *compare.Element) verdict.Element {
+	index := slices.Clone(e.Index)
+	if index == nil {
+		index = []int{}
+	}
+	return verdict.Element{Index: index, Kind: e.Kind.String(), Got: e.GotText, Want: e.WantText,
+		Bound: finite(e.Bound), Abs: e.Abs, Rel: e.Rel, ULP: e.ULP}
+}
+
+// finite keeps a bound that is infinite (anything is right there) within what JSON can say.
+func finite(x float64) float64 { return min(x, 1.7976931348623157e308) }

@@ -1,0 +1,271 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/rng"
+	"gpuemu/internal/shrink"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements minimisation: the smallest case that fails in the same way, stored under a seed of its own.
+
+// Strategies of minimisation.
+const (
+	MinimiseDims   = "binary-search-dims"
+	MinimiseValues = "binary-search-values"
+	MinimiseAll    = "all"
+)
+
+// MinimiseStrategies lists the strategies, the default first.
+func MinimiseStrategies() []string { return []string{MinimiseAll, MinimiseDims, MinimiseValues} }
+
+// DefaultMinimiseIters is the documented number of executions; MaxMinimiseIters bounds what can be asked for.
+const (
+	DefaultMinimiseIters = 100
+	MaxMinimiseIters     = 100_000
+)
+
+// MinimiseRequest says what to shrink and how.
+type MinimiseRequest struct {
+	Target   Target
+	Strategy string // "": MinimiseAll
+	MaxIters int    // executions of the candidate; 0: DefaultMinimiseIters
+	// Progress is called after each execution; nil is allowed.
+	Progress func(done, budget int)
+}
+
+// Minimised is the outcome.
+type Minimised struct {
+	Original  *verdict.Result // as it fails now
+	Result    *verdict.Result // of the smallest case
+	Case      opspec.Case
+	Inputs    map[string]*tensor.Tensor
+	Executed  int
+	Unchanged bool // nothing smaller fails
+}
+
+// class is what must stay the same while a case shrinks: another failure is another bug.
+type class struct {
+	verdict verdict.Verdict
+	reason  verdict.Reason
+}
+
+// Minimise shrinks a failing case: dimensions, attributes, layout, dtype and distribution, then single values. It
+// executes the candidate each time. The result has a seed derived from the original's and replays by it.
+func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (*Minimised, error) {
+	if err := req.check(); err != nil {
+		return nil, err
+	}
+	l, err := e.Locate(ctx, p, req.Target)
+	if err != nil {
+		return nil, err
+	}
+	sess, release, err := e.session(ctx, p, l.Case.Op)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if b := sess.subject.blocked; b != nil {
+		return nil, diag.Errorf(NotExecutable, b.hint, "op %q cannot be executed here: %s", l.Case.Op, b.msg)
+	}
+	m := &minimiser{engine: e, session: sess, schema: l.schema, budget: req.MaxIters, progress: req.Progress}
+	original, err := m.execute(ctx, l.Case, l.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	if !original.Verdict.Failed() {
+		return nil, diag.Errorf(NotFailing, "gpuemu reproduce shows what it does now",
+			"the case does not fail now: its verdict is %s", original.Verdict)
+	}
+	m.class = class{original.Verdict, original.Reason}
+	best, inputs := l.Case, l.Inputs
+	if req.Strategy != MinimiseValues {
+		best, inputs = m.cases(ctx, best, inputs, req.Strategy == MinimiseDims)
+	}
+	if req.Strategy != MinimiseDims {
+		inputs = m.values(ctx, best, inputs)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return m.finish(ctx, p, l, original, best, inputs)
+}
+
+func (r *MinimiseRequest) check() error {
+	if r.Strategy == "" {
+		r.Strategy = MinimiseAll
+	}
+	if r.MaxIters == 0 {
+		r.MaxIters = DefaultMinimiseIters
+	}
+	known := false
+	for _, name := range MinimiseStrategies() {
+		known = known || name == r.Strategy
+	}
+	switch {
+	case !known:
+		return diag.Errorf(BadOptions, diag.Suggest(r.Strategy, MinimiseStrategies(), "use all"),
+			"unknown strategy %q", r.Strategy)
+	case r.MaxIters < 1 || r.MaxIters > MaxMinimiseIters:
+		return diag.Errorf(BadOptions, fmt.Sprintf("use 1 to %d", MaxMinimiseIters), "%d iterations asked for", r.MaxIters)
+	}
+	return nil
+}
+
+// minimiser is one minimisation.
+type minimiser struct {
+	engine   *Engine
+	session  *session
+	schema   *opspec.Schema
+	class    class
+	executed int
+	budget   int
+	progress func(done, budget int)
+	err      error // first error that ends the search
+}
+
+func (m *minimiser) execute(
+	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor,
+) (*verdict.Result, error) {
+	m.executed++
+	res, err := m.session.run(ctx, m.schema, c, inputs)
+	if m.progress != nil {
+		m.progress(m.executed, m.budget)
+	}
+	return res, err
+}
+
+// fails executes a candidate case and says whether it fails in the same way.
+func (m *minimiser) fails(ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	res, err := m.execute(ctx, c, inputs)
+	return err == nil && class{res.Verdict, res.Reason} == m.class
+}
+
+// left is what remains of the budget.
+func (m *minimiser) left() int { return max(m.budget-m.executed, 0) }
+
+// cases shrinks the case itself. Cases with stored values cannot be resized: their values are not a function of a
+// seed.
+func (m *minimiser) cases(
+	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor, dimsOnly bool,
+) (opspec.Case, map[string]*tensor.Tensor) {
+	start := c
+	if commonValues(c) == valuesStored {
+		start = m.regenerable(ctx, c)
+		if commonValues(start) == valuesStored {
+			return c, inputs
+		}
+	}
+	search := shrink.Case
+	if dimsOnly {
+		search = shrink.Dims
+	}
+	best, _ := search(m.schema, start, m.left(), func(c opspec.Case) bool {
+		in, err := m.engine.inputsOf(ctx, m.schema, c, "")
+		return err == nil && m.fails(ctx, c, in)
+	})
+	if best.String() == c.String() {
+		return c, inputs
+	}
+	in, err := m.engine.inputsOf(ctx, m.schema, best, "")
+	if err != nil { // the search made its inputs before
+		return c, inputs
+	}
+	return best, in
+}
+
+// regenerable tries the case with values drawn from its seed instead of those given.
+func (m *minimiser) regenerable(ctx context.Context, c opspec.Case) opspec.Case {
+	for _, values := range []string{"normal", "uniform", "adversarial"} {
+		if m.left() == 0 {
+			break
+		}
+		other := c
+		other.Inputs = append([]opspec.CaseInput(nil), c.Inputs...)
+		for i := range other.Inputs {
+			other.Inputs[i].Values = values
+		}
+		in, err := m.engine.inputsOf(ctx, m.schema, other, "")
+		if err == nil && m.fails(ctx, other, in) {
+			return other
+		}
+	}
+	return c
+}
+
+// values simplifies the elements of the inputs.
+func (m *minimiser) values(
+	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor,
+) map[string]*tensor.Tensor {
+	stored := withStoredValues(c, c.Seed)
+	out, _ := shrink.Values(m.schema, c, inputs, m.left(), func(in map[string]*tensor.Tensor) bool {
+		return m.fails(ctx, stored, in)
+	})
+	return out
+}
+
+// withStoredValues is the case whose inputs are those in the store.
+func withStoredValues(c opspec.Case, seed uint64) opspec.Case {
+	c.Inputs = append([]opspec.CaseInput(nil), c.Inputs...)
+	for i := range c.Inputs {
+		c.Inputs[i].Values = valuesStored
+	}
+	c.Seed = seed
+	return c
+}
+
+// finish gives the result a seed of its own and stores it. Values that the original seed does not give any more, and
+// a seed under which the same case does not fail, make it a case with stored inputs.
+func (m *minimiser) finish(
+	ctx context.Context, p Project, l *Located, original *verdict.Result, best opspec.Case,
+	inputs map[string]*tensor.Tensor,
+) (*Minimised, error) {
+	seed := rng.DeriveSeed(l.Case.Seed, "minimized")
+	final := withStoredValues(best, seed)
+	if m.left() > 0 && sameInputs(ctx, m, best, inputs) && commonValues(best) != valuesStored {
+		reseeded := best
+		reseeded.Seed = seed
+		if in, err := m.engine.inputsOf(ctx, m.schema, reseeded, ""); err == nil && m.fails(ctx, reseeded, in) {
+			final, inputs = reseeded, in
+		}
+	}
+	res, err := m.execute(ctx, final, inputs)
+	if err != nil {
+		return nil, err
+	}
+	from := verdict.Seed(l.Case.Seed)
+	res.ShrunkFrom = &from
+	out := &Minimised{Original: original, Result: res, Case: final, Inputs: inputs, Executed: m.executed,
+		Unchanged: elems(final) == elems(l.Case)}
+	return out, m.engine.keep(ctx, p, final, inputs, res)
+}
+
+// sameInputs reports whether the values are still those the case's text gives.
+func sameInputs(ctx context.Context, m *minimiser, c opspec.Case, inputs map[string]*tensor.Tensor) bool {
+	given, err := m.engine.inputsOf(ctx, m.schema, c, "")
+	if err != nil {
+		return false
+	}
+	for name, t := range given {
+		if string(t.Bytes()) != string(inputs[name].Bytes()) {
+			return false
+		}
+	}
+	return true
+}
+
+func elems(c opspec.Case) int {
+	n := 0
+	for _, in := range c.Inputs {
+		n += in.Shape.Elems()
+	}
+	return n
+}

@@ -1,0 +1,230 @@
+package campaign
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/runner"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements expected values: the catalogue's own, or those of a user's reference, held to the catalogue's
+// bound where there is one.
+
+// want computes what the outputs of a case are compared with. A non-nil Failure says why there is nothing to compare
+// with: it is never a verdict on the candidate.
+func (x *executor) want(
+	ctx context.Context, s *subject, c opspec.Case, inputs map[string]*tensor.Tensor,
+) ([]expected, time.Duration, *runner.Failure, error) {
+	var catalogue []expected
+	if s.entry != nil {
+		start := time.Now()
+		wants, err := s.evaluate(c, inputs)
+		elapsed := time.Since(start)
+		if err != nil {
+			return nil, elapsed, &runner.Failure{Reason: verdict.ReferenceFailed,
+				Msg: "the catalogue's reference: " + err.Error()}, nil
+		}
+		if _, builtin := builtinName(s.reference); builtin {
+			return wants, elapsed, nil, nil
+		}
+		catalogue = wants
+	}
+	reply, err := x.reference(s).Run(ctx, s.call(c, inputs, true))
+	if err != nil {
+		if f := new(runner.Failure); errors.As(err, &f) {
+			return nil, 0, referenceFailure(f), nil
+		}
+		return nil, 0, nil, err
+	}
+	wants, failure := s.fromReply(c, reply.Outputs, catalogue)
+	if failure != nil {
+		failure.Stderr = reply.Stderr
+	}
+	return wants, reply.Time, failure, nil
+}
+
+// referenceFailure turns whatever a reference did into "nothing to compare with", unless it could not even be run.
+func referenceFailure(f *runner.Failure) *runner.Failure {
+	out := *f
+	out.Msg = "the reference: " + f.Msg
+	switch f.Reason {
+	case verdict.MissingPackage, verdict.NotStarted, verdict.WorkerLost, verdict.Unsupported:
+	default:
+		out.Reason = verdict.ReferenceFailed
+	}
+	return &out
+}
+
+// evaluate runs the catalogue's reference of the subject.
+func (s *subject) evaluate(c opspec.Case, inputs map[string]*tensor.Tensor) ([]expected, error) {
+	given := make(map[string]*tensor.Tensor, len(inputs))
+	for name, t := range inputs {
+		if own, ok := s.names[name]; ok {
+			name = own
+		}
+		given[name] = t
+	}
+	wants, err := oracle.Evaluate(s.entry, given, s.entryAttrs(c), c.DType)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]expected, 0, len(wants))
+	for i := range s.entry.Schema.Outputs {
+		name := s.entry.Schema.Outputs[i].Name
+		out = append(out, expected{name: name, want: wants[name]})
+	}
+	return out, nil
+}
+
+// entryAttrs are the attributes the catalogue entry takes: those of the case, defaults elsewhere.
+func (s *subject) entryAttrs(c opspec.Case) opspec.Attrs {
+	attrs := s.entry.Schema.DefaultAttrs()
+	for _, a := range c.Attrs {
+		if _, ok := attrs[a.Name]; ok {
+			attrs[a.Name] = a.Value
+		}
+	}
+	return attrs
+}
+
+// fromReply makes expectations of a reference's reply. Values are the reference's; bounds and marks are the
+// catalogue's.
+func (s *subject) fromReply(c opspec.Case, got []tensor.Named, catalogue []expected) ([]expected, *runner.Failure) {
+	failed := func(format string, args ...any) *runner.Failure {
+		return &runner.Failure{Reason: verdict.ReferenceFailed, Msg: "the reference " + fmt.Sprintf(format, args...)}
+	}
+	if len(got) == 0 {
+		return nil, failed("returned no output")
+	}
+	shapes, types, err := s.outputs(c)
+	if err != nil {
+		return nil, failed("has no declared outputs: %v", err)
+	}
+	if len(shapes) == 0 { // no schema of outputs: the reference decides
+		var out []expected
+		for _, g := range got {
+			out = append(out, replied(g.Name, g.Tensor, freeType(c.DType, g.Tensor.DType)))
+		}
+		return out, nil
+	}
+	var out []expected
+	wants := make([]expected, len(shapes))
+	for i, o := range s.schema.Outputs {
+		wants[i].name = o.Name
+	}
+	matched, msg := matchOutputs(got, wants)
+	if msg != "" {
+		return nil, failed("%s", msg)
+	}
+	for i, t := range matched {
+		if !t.Shape.Equal(shapes[i]) {
+			return nil, failed("returned output %q of shape %s, want %s", wants[i].name, t.Shape, shapes[i])
+		}
+		if t.DType.IsFloat() != types[i].IsFloat() && !t.DType.IsFloat() {
+			return nil, failed("returned output %q of type %s, want %s or float64", wants[i].name, t.DType, types[i])
+		}
+		e := replied(wants[i].name, t, types[i])
+		if len(catalogue) == len(matched) {
+			if f := agree(e, t, catalogue[i].want); f != nil {
+				return nil, f
+			}
+			e.want.Bound, e.want.Undetermined = catalogue[i].want.Bound, catalogue[i].want.Undetermined
+			e.want.Ties, e.want.Saturating = catalogue[i].want.Ties, catalogue[i].want.Saturating
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// freeType is the type a candidate must return where no schema says it: that of the case for floating-point results (a
+// reference may well reply in float64), else that of the reference.
+func freeType(caseType, replied dtype.DType) dtype.DType {
+	if caseType.IsFloat() && replied.IsFloat() {
+		return caseType
+	}
+	return replied
+}
+
+// replied makes an expectation of a tensor.
+func replied(name string, t *tensor.Tensor, d dtype.DType) expected {
+	w := &compare.Want{DType: d, Shape: t.Shape}
+	if !d.IsFloat() && !t.DType.IsFloat() {
+		w.Exact = t
+	} else {
+		w.Value = t.Float64s()
+	}
+	return expected{name: name, want: w, replied: t.DType}
+}
+
+// agree checks a user's reference against the catalogue: outside the bound of every honest implementation one of the
+// two computes something else, and no verdict could be trusted.
+func agree(e expected, t *tensor.Tensor, catalogue *compare.Want) *runner.Failure {
+	w := *catalogue
+	if t.DType.IsFloat() == w.DType.IsFloat() {
+		w.DType = t.DType
+	}
+	opt := compare.DefaultOptions()
+	opt.Workers = 1
+	rep, err := compare.Compare(t, &w, opt)
+	if err != nil || rep.Verdict == compare.Pass || rep.Verdict == compare.Undecided {
+		return nil // types that cannot be compared with each other are judged by the candidate's own comparison
+	}
+	return &runner.Failure{
+		Reason: verdict.ReferenceDiffers,
+		Msg:    "reference disagrees with the catalogue: " + mismatchMessage(e.name, rep),
+		Hint: "mend the reference, or give the op a schema of its own ([ops.schema]) or another name " +
+			"if it is not the catalogue's operator",
+	}
+}
+
+// outputs returns shapes and types of the declared outputs; none where the schema has no outputs.
+func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) {
+	if len(s.schema.Outputs) == 0 {
+		return nil, nil, nil
+	}
+	_, shapes, err := s.schema.Resolve(c.DimMap(), c.AttrMap())
+	if err != nil {
+		return nil, nil, err
+	}
+	var outShapes []tensor.Shape
+	var types []dtype.DType
+	for i := range s.schema.Outputs {
+		o := &s.schema.Outputs[i]
+		d, err := o.ElemType(c.DType)
+		if err != nil {
+			return nil, nil, err
+		}
+		outShapes, types = append(outShapes, shapes[o.Name]), append(types, d)
+	}
+	return outShapes, types, nil
+}
+
+// call is what a runner is given for a case.
+func (s *subject) call(c opspec.Case, inputs map[string]*tensor.Tensor, reference bool) *runner.Call {
+	call := &runner.Call{Op: s.name, Case: c.String(), Seed: c.Seed, DType: c.DType, Attrs: opspec.Attrs{},
+		Reference: reference}
+	for _, in := range c.Inputs { // schema order
+		call.Inputs = append(call.Inputs, tensor.Named{Name: in.Name, Tensor: inputs[in.Name]})
+	}
+	for name, v := range s.kwargs {
+		call.Attrs[name] = v
+	}
+	for _, a := range c.Attrs {
+		call.Attrs[a.Name] = a.Value
+	}
+	if shapes, types, err := s.outputs(c); err == nil {
+		for i := range shapes {
+			out := runner.Output{Name: s.schema.Outputs[i].Name, DType: types[i], Shape: shapes[i]}
+			call.Outputs = append(call.Outputs, out)
+		}
+	}
+	return call
+}

@@ -1,0 +1,370 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/store"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements a campaign: preparation, the workers, the order of results, and how it ends.
+
+// Request is what a campaign is asked to do.
+type Request struct {
+	Kind    string // test, fuzz or ci
+	Project Project
+	Options Options
+	// Resume continues an interrupted campaign: its identifier, or "" for the newest one that fits. Nil: a new one.
+	Resume *string
+}
+
+// Event is news of a running campaign.
+type Event struct {
+	Counts  verdict.Counts
+	Planned int
+	// Result is the case just finished.
+	Result *verdict.Result
+}
+
+// Run is one prepared campaign.
+type Run struct {
+	ID      string
+	Seed    uint64
+	Planned int // cases of this shard
+	// Resumed is the number of cases that were finished before.
+	Resumed int
+
+	engine   *Engine
+	request  Request
+	plan     *plan
+	subjects []*subject
+	executor *executor
+	done     func(index int) bool
+	tally    verdict.Tally
+	health   health
+	started  time.Time
+}
+
+// window is how far workers may run ahead of the oldest unfinished case. Results are handed on in the order of their
+// indexes, so that a run with fail-fast ends at the same case whatever the parallelism; the window keeps what waits
+// small.
+const window = 256
+
+// Prepare checks everything that can be wrong before the first case runs, and records the campaign.
+func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
+	p, subjects, err := newPlan(req.Kind, req.Project.Config, &req.Options)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.loadCalibrations(ctx, req.Project, subjects); err != nil {
+		return nil, err
+	}
+	if err := checkRules(subjects, p); err != nil {
+		return nil, err
+	}
+	x, err := e.newExecutor(req.Project, subjects, req.Options.workers(), forRunning)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{
+		Seed: p.seed, Planned: req.Options.Shard.count(p.total),
+		engine: e, request: req, plan: p, subjects: subjects, executor: x, done: func(int) bool { return false },
+	}
+	if err := r.record(ctx); err != nil {
+		x.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// checkRules finds regimes that cannot be applied before anything runs.
+func checkRules(subjects []*subject, p *plan) error {
+	for i := range p.segments {
+		s := p.segments[i].subject
+		if s.blocked != nil || len(p.segments[i].streams) == 0 {
+			continue
+		}
+		c, err := p.segments[i].streams[0].Case(p.segments[i].base)
+		if err != nil {
+			continue
+		}
+		if _, err := s.rules.options(c.DType, c.DType, s.entry != nil); err != nil {
+			return fmt.Errorf("op %q: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+func (o *Options) workers() int {
+	if o.Parallel > 0 {
+		return o.Parallel
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// identity is what must be equal for a campaign to be continued: everything that decides which cases there are and
+// what judges them.
+type identity struct {
+	Kind       string
+	Ops        []string
+	Quick      bool
+	Seed       verdict.Seed
+	Iterations int
+	FailFast   bool
+	Shard      string
+	Values     string
+	Shapes     string
+	DTypes     []string
+	Layouts    []string
+	Gen        int
+}
+
+func (r *Run) identity() json.RawMessage {
+	o := &r.request.Options
+	id := identity{Kind: r.request.Kind, Ops: o.Ops, Quick: o.Quick, Seed: verdict.Seed(r.Seed), Iterations: o.Iterations,
+		FailFast: o.FailFast, Shard: o.Shard.String(), Values: o.Values, Shapes: o.Shapes, Gen: opspec.GenVersion}
+	for _, d := range o.DTypes {
+		id.DTypes = append(id.DTypes, d.String())
+	}
+	for _, l := range o.Layouts {
+		id.Layouts = append(id.Layouts, l.String())
+	}
+	b, err := json.Marshal(id)
+	if err != nil {
+		panic("campaign: internal error: " + err.Error()) // plain strings and numbers always marshal
+	}
+	return b
+}
+
+// record creates the campaign in the store, or finds the one to continue.
+func (r *Run) record(ctx context.Context) error {
+	r.started = r.engine.Now()
+	c := &store.Campaign{
+		Kind: r.request.Kind, Project: r.request.Project.name(), ConfigPath: r.request.Project.path(),
+		CodeDigest: r.executor.codeDigest(r.subjects), Seed: verdict.Seed(r.Seed), Request: r.identity(),
+		Planned: r.Planned, Shard: r.request.Options.Shard.String(), State: store.Running, Started: r.started,
+	}
+	if cfg := r.request.Project.Config; cfg != nil {
+		c.ConfigDigest = cfg.Digest
+	}
+	if r.request.Resume != nil {
+		return r.resume(ctx, c)
+	}
+	if err := r.engine.Store.CreateCampaign(ctx, c); err != nil {
+		return err
+	}
+	r.ID = c.ID
+	return nil
+}
+
+// resume finds the campaign to continue and what of it is finished.
+func (r *Run) resume(ctx context.Context, now *store.Campaign) error {
+	before, err := r.interrupted(ctx, *r.request.Resume, now)
+	if err != nil {
+		return err
+	}
+	refuse := func(what string) error {
+		return diag.Errorf(NotResumable, "start a new run without --resume",
+			"campaign %s cannot be continued: %s changed since it was started", before.ID, what)
+	}
+	switch {
+	case before.ConfigDigest != now.ConfigDigest:
+		return refuse("the configuration")
+	case before.CodeDigest != now.CodeDigest:
+		return refuse("a candidate or reference")
+	case string(before.Request) != string(now.Request):
+		return refuse("the options")
+	}
+	r.ID, r.started = before.ID, before.Started
+	done, n, err := r.engine.Store.FinishedIndexes(ctx, before.ID)
+	if err != nil {
+		return err
+	}
+	r.done, r.Resumed = done, n
+	return r.engine.Store.Results(ctx, before.ID, func(res *verdict.Result) error {
+		r.tally.Add(res)
+		r.health.add(res)
+		return nil
+	})
+}
+
+// interrupted returns the campaign of that identifier, or the newest unfinished one of the same configuration and
+// kind.
+func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (*store.Campaign, error) {
+	if id != "" {
+		c, err := r.engine.Store.Campaign(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if c.State == store.Finished {
+			return nil, diag.Errorf(NotResumable, "gpuemu report shows its results", "campaign %s is finished", id)
+		}
+		return c, nil
+	}
+	list, err := r.engine.Store.Campaigns(ctx, store.CampaignFilter{ConfigPath: now.ConfigPath, Kind: now.Kind})
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		c := &list[i]
+		if c.State != store.Finished && c.Seed == now.Seed && string(c.Request) == string(now.Request) {
+			return c, nil
+		}
+	}
+	return nil, diag.Errorf(NotResumable,
+		"start a new run without --resume; with another seed or options give the campaign's name",
+		"there is no interrupted %s campaign with these options to continue", now.Kind)
+}
+
+// Execute runs the campaign. Results so far are kept whatever happens; the summary says whether it is complete. The
+// error is one of the store. observe is called in the order of the cases, from one goroutine at a time; nil is
+// allowed.
+func (r *Run) Execute(ctx context.Context, observe func(Event)) (*verdict.Summary, error) {
+	defer r.executor.close()
+	if observe == nil {
+		observe = func(Event) {}
+	}
+	runCtx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if limit := r.request.Options.TimeLimit; limit > 0 {
+		timer := time.AfterFunc(limit, func() { cancel(errTimeLimit) })
+		defer timer.Stop()
+	}
+	writer := r.engine.Store.Writer(r.ID)
+	err := r.work(runCtx, cancel, writer, observe)
+	if closeErr := writer.Close(); err == nil {
+		err = closeErr
+	}
+	sum := r.summary(context.Cause(runCtx))
+	state := store.Finished
+	if !sum.Complete {
+		state = store.Interrupted
+	}
+	if sum.Stopped == stoppedFailFast {
+		state = store.Finished
+	}
+	// The campaign's own context may be cancelled; how it ended is recorded all the same.
+	if finishErr := r.engine.Store.FinishCampaign(context.WithoutCancel(ctx), r.ID, state, sum); err == nil {
+		err = finishErr
+	}
+	return sum, err
+}
+
+// Why a campaign ends before its last case.
+var (
+	errTimeLimit = errors.New("time limit")
+	errFailFast  = errors.New("fail fast")
+)
+
+const (
+	stoppedFailFast  = "fail-fast"
+	stoppedTime      = "time-limit"
+	stoppedCancelled = "cancelled"
+)
+
+// work runs the cases. Goroutines: the workers, each of which takes the next index and puts its result into the order;
+// whoever completes the order's head hands results on under its lock.
+func (r *Run) work(ctx context.Context, cancel context.CancelCauseFunc, w *store.Writer, observe func(Event)) error {
+	indexes := r.indexes(ctx)
+	out := newOrder(func(res *verdict.Result) error {
+		if err := w.Add(context.WithoutCancel(ctx), res); err != nil {
+			return err
+		}
+		r.tally.Add(res)
+		r.health.add(res)
+		observe(Event{Counts: r.tally.Counts(), Planned: r.Planned, Result: res})
+		if r.request.Options.FailFast && res.Verdict.Failed() {
+			return errFailFast
+		}
+		return nil
+	})
+	var wg sync.WaitGroup
+	for range r.request.Options.workers() {
+		wg.Go(func() {
+			for t := range indexes {
+				if !out.wait(ctx, t.position) {
+					return
+				}
+				res, err := r.executor.execute(ctx, r.plan.at(t.index))
+				if err != nil {
+					return // cancelled: the case runs again on resume
+				}
+				if err := out.put(t.position, res); err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errFailFast) && !errors.Is(cause, errTimeLimit) &&
+		!errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	return nil
+}
+
+// task is a case to run: its index in the plan and its position among those to run now.
+type task struct{ position, index int }
+
+// indexes sends what is to be run until the context ends.
+func (r *Run) indexes(ctx context.Context) <-chan task {
+	ch := make(chan task)
+	go func() {
+		defer close(ch)
+		position := 0
+		for i := range r.plan.total {
+			if !r.request.Options.Shard.has(i) || r.done(i) {
+				continue
+			}
+			select {
+			case ch <- task{position, i}:
+				position++
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ch
+}
+
+// summary counts what is finished and says why it is not more.
+func (r *Run) summary(cause error) *verdict.Summary {
+	s := &verdict.Summary{
+		Campaign: r.ID, Kind: r.request.Kind, Project: r.request.Project.name(), Seed: verdict.Seed(r.Seed),
+		Planned: r.Planned, Started: r.started, Duration: r.engine.Now().Sub(r.started),
+		Counts: r.tally.Counts(), Ops: r.tally.Ops(), Shard: r.request.Options.Shard.String(), PlannedTotal: r.plan.total,
+	}
+	s.Complete = s.Total == r.Planned
+	if !s.Complete {
+		switch {
+		case errors.Is(cause, errFailFast):
+			s.Stopped = stoppedFailFast
+		case errors.Is(cause, errTimeLimit):
+			s.Stopped = stoppedTime
+			if r.request.Kind == KindFuzz && s.Total > 0 {
+				s.Planned = s.Total // as many as fit is what a time limit asks for
+			}
+		default:
+			s.Stopped = stoppedCancelled
+		}
+	}
+	s.Health = r.health.checks(r.silenced())
+	return s
+}
+
+// silenced are the health checks that the configuration does not want to hear of.
+func (r *Run) silenced() []string {
+	if cfg := r.request.Project.Config; cfg != nil {
+		return cfg.Validation.Silence
+	}
+	return nil
+}

@@ -1,0 +1,376 @@
+package campaign
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"gpuemu/internal/compare"
+	"gpuemu/internal/config"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/gen"
+	"gpuemu/internal/invariant"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements the way from an op of the configuration, or of the catalogue, to what a campaign runs.
+
+// A subject is one op under test: its schema, what executes it, what it is compared with, and by which rules.
+type subject struct {
+	name   string
+	schema *opspec.Schema
+	// entry is the catalogue entry whose contract and bound apply; nil: none. names maps the schema's input names to
+	// those of the entry where they differ.
+	entry *oracle.Op
+	names map[string]string
+
+	candidate string // target of the runner; "": none, the op is executed by a client
+	reference string // target of the runner, or builtin:NAME; "": none
+	// blocked, where set, is why no case of the subject can be executed here.
+	blocked *blocked
+
+	kwargs     opspec.Attrs // given to candidate and reference beside the attributes of the case
+	attrs      opspec.Attrs // attributes that are not drawn
+	invariants []string
+	timeout    time.Duration
+	env        []string
+	raw        bool
+	python     string
+
+	dtypes  []dtype.DType
+	values  string
+	shapes  string
+	layouts []tensor.Layout
+
+	rules rules
+}
+
+// blocked is a reason for not_run that holds for every case of a subject.
+type blocked struct {
+	reason    verdict.Reason
+	msg, hint string
+}
+
+// rules say how outputs of a subject are judged.
+type rules struct {
+	regime             compare.Regime // unset: by the order of the specification
+	tolerances         map[dtype.DType]compare.Tolerance
+	calibrated         map[dtype.DType]compare.Tolerance
+	checkNaN, checkInf bool
+	nonFinite          compare.NonFinite
+}
+
+// options returns the comparison rules for an output of type d. The order is that of the specification: the regime
+// asked for; explicit tolerances; the bound of the catalogue; a stored calibration; the default of the dtype.
+func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (compare.Options, error) {
+	opt := compare.DefaultOptions()
+	opt.CheckNaN, opt.CheckInf, opt.NonFinite = r.checkNaN, r.checkInf, r.nonFinite
+	fixed, isFixed := r.tolerances[caseType]
+	calibrated, isCalibrated := r.calibrated[caseType]
+	regime := r.regime
+	if regime == compare.RegimeUnset {
+		switch {
+		case isFixed:
+			regime = compare.Fixed
+		case hasBound:
+			regime = compare.Bound
+		case isCalibrated:
+			regime = compare.Calibrated
+		default:
+			regime = compare.Fixed
+		}
+	}
+	opt.Regime = regime
+	switch regime {
+	case compare.Bound:
+		if !hasBound {
+			return opt, diag.Errorf(NoBound, `set tolerance = "fixed", or schema = "NAME" of the catalogue (gpuemu ops)`,
+				"tolerance = \"bound\" needs an operator of the catalogue")
+		}
+	case compare.Calibrated:
+		if !isCalibrated {
+			return opt, diag.Errorf(NoCalibration, "run gpuemu calibrate first",
+				"tolerance = \"calibrated\", and there is no calibration for %s", caseType)
+		}
+		opt.Tol = calibrated
+	default:
+		opt.Tol = compare.DefaultTolerance(d)
+		if isFixed && d.IsFloat() {
+			opt.Tol = fixed
+		}
+	}
+	return opt, nil
+}
+
+// genericSchema is the schema of an op that gives none: every input has the same three dimensions, as in the published
+// fuzzer. Nothing is known of its outputs.
+func genericSchema(name string, inputs []string) *opspec.Schema {
+	if len(inputs) == 0 {
+		inputs = []string{"input"}
+	}
+	s := &opspec.Schema{Name: name, Dims: []opspec.Dim{
+		{Name: "B", Candidates: []int{1, 2, 4, 8}},
+		{Name: "S", Candidates: []int{1, 16, 64}, Tile: 64},
+		{Name: "H", Candidates: []int{64, 256, 512}, Tile: 256},
+	}}
+	for _, in := range inputs {
+		s.Inputs = append(s.Inputs, opspec.Input{Name: in, Dims: []string{"B", "S", "H"}})
+	}
+	return s
+}
+
+// catalogueSubject is the subject of an op that only the catalogue knows.
+func catalogueSubject(name string) (*subject, bool) {
+	entry, ok := oracle.Lookup(name)
+	if !ok {
+		return nil, false
+	}
+	return &subject{
+		name: name, schema: entry.Schema, entry: entry, reference: "builtin:" + entry.Name,
+		rules: rules{checkNaN: true, checkInf: true},
+	}, true
+}
+
+// newSubject resolves one op of a configuration.
+func newSubject(c *config.Config, op *config.Op) (*subject, error) {
+	s := &subject{
+		name: op.Name, candidate: op.Executable(), reference: op.Reference,
+		kwargs: opspec.Attrs{}, timeout: op.Timeout, raw: op.Raw, python: op.Python,
+		dtypes: op.DTypes, values: first(op.Values, c.Validation.Values), shapes: first(op.Shapes, c.Validation.Shapes),
+		layouts: op.Layouts, invariants: op.Invariants,
+	}
+	if len(s.dtypes) == 0 {
+		s.dtypes = c.Validation.DTypes
+	}
+	if len(s.layouts) == 0 {
+		s.layouts = c.Validation.Layouts
+	}
+	if s.python == "" {
+		s.python = c.Project.Python
+	}
+	for name, value := range op.Env {
+		s.env = append(s.env, name+"="+value)
+	}
+	slices.Sort(s.env)
+	fail := func(err error) (*subject, error) { return nil, fmt.Errorf("op %q: %w", op.Name, err) }
+	if err := s.chooseSchema(op); err != nil {
+		return fail(err)
+	}
+	if s.schema.Name != s.name { // a case's text names the op of the configuration, not the schema it borrows
+		own := *s.schema
+		own.Name = s.name
+		s.schema = &own
+	}
+	if err := s.chooseAttrs(op); err != nil {
+		return fail(err)
+	}
+	if s.reference == "" && s.entry != nil {
+		s.reference = "builtin:" + s.entry.Name
+	}
+	for _, text := range s.invariants {
+		if _, err := invariant.Parse(text); err != nil {
+			return fail(err)
+		}
+	}
+	s.rules = rules{
+		regime: op.Regime, tolerances: merged(c.Validation.Tolerances, op.Tolerances),
+		checkNaN: c.Validation.CheckNaN, checkInf: c.Validation.CheckInf, nonFinite: c.Validation.NonFinite,
+	}
+	if s.rules.regime == compare.RegimeUnset {
+		s.rules.regime = c.Validation.Regime
+	}
+	s.block(op)
+	return s, nil
+}
+
+// block notes why the subject's cases cannot be executed, if so.
+func (s *subject) block(op *config.Op) {
+	switch {
+	case op.Mode == config.Emulate:
+		s.blocked = &blocked{verdict.Unsupported, "running compiled kernels is not part of this version",
+			"give the op a candidate (file.py:function or a script)"}
+	case op.Mode == config.ClientSide || s.candidate == "":
+		s.candidate = ""
+		s.blocked = &blocked{verdict.NoCandidate, "nothing to execute is configured: the op runs on the client's side",
+			`set candidate = "file.py:function", or run it from Python with fuzz_op_client_side`}
+	case s.reference == "":
+		s.blocked = &blocked{verdict.ReferenceFailed, "nothing to compare with is configured",
+			`set reference = "file.py:function", a script, or "builtin:NAME" (gpuemu ops)`}
+	}
+}
+
+// chooseSchema sets schema, entry and names.
+func (s *subject) chooseSchema(op *config.Op) error {
+	lookup := op.SchemaName
+	if name, ok := builtinName(op.Reference); ok && lookup == "" && op.Schema == nil {
+		lookup = name
+	}
+	switch {
+	case op.Schema != nil:
+		s.schema = op.Schema
+		if name, ok := builtinName(op.Reference); ok {
+			return s.useEntry(name, op.InputNames)
+		}
+		return nil
+	case lookup != "":
+		if err := s.useEntry(lookup, op.InputNames); err != nil {
+			return err
+		}
+		return nil
+	}
+	// The op's own name may be one of the catalogue. Where its inputs do not fit, it is another op of the same name.
+	if _, ok := oracle.Lookup(op.Name); ok {
+		if err := s.useEntry(op.Name, op.InputNames); err == nil {
+			return nil
+		}
+		s.entry, s.names, s.schema = nil, nil, nil
+	}
+	s.schema = genericSchema(op.Name, op.InputNames)
+	return nil
+}
+
+// useEntry takes the contract of a catalogue entry and, unless the subject has one, its schema, with the user's names
+// of the inputs: a single input matches under any name, several must have the catalogue's.
+func (s *subject) useEntry(name string, inputs []string) error {
+	entry, ok := oracle.Lookup(name)
+	if !ok {
+		return diag.Errorf(UnknownOp, diag.Suggest(name, oracle.Names(), "gpuemu ops lists the catalogue"),
+			"the catalogue has no operator %q", name)
+	}
+	s.entry = entry
+	own := s.schema != nil
+	if !own {
+		s.schema = entry.Schema
+	} else if len(inputs) == 0 {
+		for _, in := range s.schema.Inputs {
+			inputs = append(inputs, in.Name)
+		}
+	}
+	if len(inputs) == 0 {
+		return nil
+	}
+	var known []string
+	for _, in := range entry.Schema.Inputs {
+		known = append(known, in.Name)
+	}
+	if len(inputs) == 1 && len(known) == 1 {
+		if inputs[0] != known[0] {
+			s.names = map[string]string{inputs[0]: known[0]}
+			if !own {
+				renamed := *entry.Schema
+				renamed.Inputs = slices.Clone(renamed.Inputs)
+				renamed.Inputs[0].Name = inputs[0]
+				s.schema = &renamed
+			}
+		}
+		return nil
+	}
+	given := slices.Clone(inputs)
+	slices.Sort(given)
+	slices.Sort(known)
+	if !slices.Equal(given, known) {
+		return diag.Errorf(InputNames, "use the catalogue's names, or give the op a schema of its own ([ops.schema])",
+			"input_names are %q, %s takes %q", inputs, entry.Name, known)
+	}
+	return nil
+}
+
+// chooseAttrs splits attributes and kwargs: those of the schema fix what is otherwise drawn, the rest is passed on.
+func (s *subject) chooseAttrs(op *config.Op) error {
+	s.attrs = opspec.Attrs{}
+	for name, value := range op.Attributes {
+		attr, ok := s.schema.Attr(name)
+		if !ok {
+			var known []string
+			for i := range s.schema.Attrs {
+				known = append(known, s.schema.Attrs[i].Name)
+			}
+			return diag.Errorf(UnknownAttr, diag.Suggest(name, known, "kwargs takes names the schema does not have"),
+				"attribute %q: %s has none of that name", name, s.schema.Name)
+		}
+		v, err := attr.Normal(value)
+		if err != nil {
+			return fmt.Errorf("attribute %q: %w", name, err)
+		}
+		s.attrs[name] = v
+	}
+	for name, value := range op.Kwargs {
+		if attr, ok := s.schema.Attr(name); ok {
+			v, err := attr.Normal(value)
+			if err != nil {
+				return fmt.Errorf("kwargs %q: %w", name, err)
+			}
+			s.attrs[name] = v
+			continue
+		}
+		s.kwargs[name] = value
+	}
+	return nil
+}
+
+// strategy returns the subject's own strategy, restricted by what a request asks for.
+func (s *subject) strategy(o *Options) gen.Strategy {
+	st := gen.Strategy{
+		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.dtypes,
+		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs,
+	}
+	if len(o.Layouts) > 0 {
+		st.Layouts = o.Layouts
+	}
+	if len(o.DTypes) > 0 {
+		st.DTypes = o.DTypes
+	}
+	return st
+}
+
+// types returns the dtypes that a run over every dtype covers, in the order asked for.
+func (s *subject) types(asked []dtype.DType) []dtype.DType {
+	if len(asked) == 0 {
+		asked = s.dtypes
+	}
+	if len(asked) == 0 {
+		asked = []dtype.DType{dtype.Float32, dtype.Float16}
+	}
+	allowed := s.schema.AllowedDTypes()
+	var out []dtype.DType
+	for _, d := range asked {
+		if slices.Contains(allowed, d) && !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	if len(out) == 0 {
+		out = allowed[:1] // an op of integers alone is still tested
+	}
+	return out
+}
+
+// builtinName splits builtin:NAME.
+func builtinName(target string) (string, bool) {
+	const prefix = "builtin:"
+	if len(target) > len(prefix) && target[:len(prefix)] == prefix {
+		return target[len(prefix):], true
+	}
+	return "", false
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// merged returns base with the entries of over.
+func merged(base, over map[dtype.DType]compare.Tolerance) map[dtype.DType]compare.Tolerance {
+	out := make(map[dtype.DType]compare.Tolerance, len(base)+len(over))
+	for _, m := range []map[dtype.DType]compare.Tolerance{base, over} {
+		for d, t := range m {
+			out[d] = t
+		}
+	}
+	return out
+}
