@@ -44,6 +44,7 @@ type Campaign struct {
 	Finished     time.Time // zero while it runs
 	Summary      *verdict.Summary
 	PID          int
+	Pruned       int // results that Prune took away: what Results gives is not all then
 }
 
 // CampaignFilter selects campaigns. Empty fields select all, except that standing campaigns have to be asked for.
@@ -53,7 +54,7 @@ type CampaignFilter struct {
 }
 
 const campaignColumns = `name, kind, project, config_path, config_digest, code_digest, seed, request, planned, shard,
-	state, started, finished, summary, pid`
+	state, started, finished, summary, pid, pruned`
 
 // CreateCampaign stores a new campaign. It fills in what is not set: ID, State (running), Started (now) and PID (this
 // process). A store over its budget is pruned first.
@@ -66,6 +67,11 @@ func (s *Store) CreateCampaign(ctx context.Context, c *Campaign) error {
 	}
 	if c.PID == 0 {
 		c.PID = os.Getpid()
+	}
+	if !s.opt.ReadOnly {
+		if _, err := s.Prune(ctx); err != nil {
+			return err
+		}
 	}
 	return s.update(ctx, "create campaign", func(tx *sql.Tx) error {
 		if c.ID != "" {
@@ -95,9 +101,9 @@ func insertCampaign(ctx context.Context, tx *sql.Tx, c *Campaign) (bool, error) 
 		return false, err
 	}
 	res, err := tx.ExecContext(ctx, `INSERT INTO campaigns (`+campaignColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15) ON CONFLICT (name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (name) DO NOTHING`,
 		c.ID, c.Kind, c.Project, c.ConfigPath, c.ConfigDigest, c.CodeDigest, int64(c.Seed), string(c.Request), c.Planned,
-		c.Shard, c.State, nanos(c.Started), nanos(c.Finished), summary, c.PID)
+		c.Shard, c.State, nanos(c.Started), nanos(c.Finished), summary, c.PID, c.Pruned)
 	if err != nil {
 		return false, err
 	}
@@ -253,7 +259,7 @@ func scanCampaign(row interface{ Scan(dest ...any) error }, c *Campaign) error {
 	var seed, started, finished int64
 	var request, summary string
 	err := row.Scan(&c.ID, &c.Kind, &c.Project, &c.ConfigPath, &c.ConfigDigest, &c.CodeDigest, &seed, &request,
-		&c.Planned, &c.Shard, &c.State, &started, &finished, &summary, &c.PID)
+		&c.Planned, &c.Shard, &c.State, &started, &finished, &summary, &c.PID, &c.Pruned)
 	if err != nil {
 		return err
 	}

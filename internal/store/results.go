@@ -143,7 +143,7 @@ type Filter struct {
 	Seed       *verdict.Seed
 }
 
-// where returns the condition on results r.
+// where returns the condition on results r and their campaigns c.
 func (f *Filter) where() (string, []any) {
 	var conds []string
 	var args []any
@@ -160,11 +160,14 @@ func (f *Filter) where() (string, []any) {
 	if !f.Since.IsZero() {
 		add("r.finished >= $%d", nanos(f.Since))
 	}
-	if f.Campaign != "" {
+	switch {
+	case f.Campaign != "" && f.FailedOnly:
 		add("r.campaign = (SELECT id FROM campaigns WHERE name = $%d)", f.Campaign)
+	case f.Campaign != "":
+		add("c.name = $%d", f.Campaign) // not by (campaign, idx), which would sort the whole campaign for each page
 	}
 	if f.Project != "" {
-		add("r.campaign IN (SELECT id FROM campaigns WHERE project = $%d)", f.Project)
+		add("c.project = $%d", f.Project)
 	}
 	if f.Seed != nil {
 		add("r.seed = $%d", int64(*f.Seed))
@@ -188,8 +191,8 @@ func (f *Filter) query(last *Found, limit int) (string, []any) {
 		WHERE %s ORDER BY r.finished DESC, r.id DESC LIMIT %d`, where, limit), args
 }
 
-// Find calls yield for the results that the filter selects, newest first, and stops with its error. Memory does not grow
-// with their number.
+// Find calls yield for the results that the filter selects, newest first, and stops with its error. Memory does not
+// grow with their number.
 func (s *Store) Find(ctx context.Context, f Filter, yield func(*Found) error) error {
 	var last *Found
 	for seen := 0; f.Limit <= 0 || seen < f.Limit; {
@@ -243,9 +246,9 @@ func (s *Store) BySeed(ctx context.Context, seed uint64, op string) ([]Found, er
 	return append(failing, other...), err
 }
 
-// AddResult stores a result that belongs to no campaign: one that a client computed, a shrunk case. It goes to a standing
-// campaign for its kind and configuration file, made when first needed, and gets the next free index there, which is
-// also written to r. It is stored for good when AddResult returns.
+// AddResult stores a result that belongs to no campaign: one that a client computed, a shrunk case. It goes to a
+// standing campaign for its kind and configuration file, made when first needed, and gets the next free index there,
+// which is also written to r. It is stored for good when AddResult returns.
 func (s *Store) AddResult(ctx context.Context, r *verdict.Result, configPath string) error {
 	c := &Campaign{Kind: standingKind(r), ConfigPath: configPath, State: Standing, Started: s.opt.Now().UTC()}
 	digest := sha256.Sum256([]byte(configPath))

@@ -1,7 +1,7 @@
 // Package store keeps campaigns, results, inputs, baselines and calibrations on disk.
 //
-// It does not know how a result comes about, and it never changes one. The main types are Store and Writer. Rows lie in
-// one SQLite database, tensors in content-addressed safetensors files beside it; docs/formats/store.md has the format.
+// It does not know how a result comes about, and it never changes one. The main types are Store and Writer. Rows lie
+// in one SQLite database, tensors in content-addressed safetensors files beside it; see docs/formats/store.md.
 // What was committed survives the death of the process, and several processes may use one directory at once: each has
 // one connection that writes and a few that read.
 package store
@@ -52,6 +52,8 @@ type Options struct {
 	RowBudget  int64 // results that Prune leaves; 0 means DefaultRowBudget
 	Now        func() time.Time
 	ReadOnly   bool // creates nothing, migrates nothing; every write is an error
+
+	checkpoint int // pages; 0 means checkpointPages. Tests make checkpoints frequent
 }
 
 // Store is an open store. It is safe for concurrent use. It has no goroutines; its Writers have one each.
@@ -69,6 +71,9 @@ func Open(ctx context.Context, dir string, opt Options) (*Store, error) {
 	}
 	if opt.RowBudget == 0 {
 		opt.RowBudget = DefaultRowBudget
+	}
+	if opt.checkpoint == 0 {
+		opt.checkpoint = checkpointPages
 	}
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -185,7 +190,7 @@ func (s *Store) dsn(reader bool) string {
 		pragma("synchronous(2)") // FULL: a commit is on disk when it returns
 		pragma("foreign_keys(1)")
 		pragma("cache_size(-" + strconv.Itoa(cacheKiB) + ")")
-		pragma("wal_autocheckpoint(" + strconv.Itoa(checkpointPages) + ")")
+		pragma("wal_autocheckpoint(" + strconv.Itoa(s.opt.checkpoint) + ")")
 		q.Set("_txlock", "immediate")
 	}
 	if s.opt.ReadOnly {
@@ -219,7 +224,7 @@ func (s *Store) immutable() bool {
 	return false
 }
 
-// update runs fn in one transaction, which is on disk when update returns nil. what is for the error: "create campaign".
+// update runs fn in one transaction, which is on disk when update returns nil. what is for errors: "create campaign".
 func (s *Store) update(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	if s.opt.ReadOnly {
 		return diag.Errorf(ReadOnly, "open it without the read-only option", "%s: %s: opened read-only", s.file(), what)

@@ -124,7 +124,7 @@ func TestCampaignRoundTrip(t *testing.T) {
 	want := Campaign{Kind: "ci", Project: "p", ConfigPath: "p/gpuemu.toml", ConfigDigest: "d", CodeDigest: "e",
 		Seed: 1<<63 + 5, Request: json.RawMessage(`{"quick":true}`), Planned: 7, Shard: "1/2"}
 	ok(t, s.CreateCampaign(ctx, &want))
-	if want.State != Running || want.PID != os.Getpid() || !want.Started.Equal(start) || len(want.ID) != len("20261115-abc123") {
+	if want.State != Running || want.PID != os.Getpid() || !want.Started.Equal(start) || len(want.ID) != 15 {
 		t.Errorf("CreateCampaign filled in %+v", want)
 	}
 	got, err := s.Campaign(ctx, want.ID)
@@ -133,7 +133,8 @@ func TestCampaignRoundTrip(t *testing.T) {
 		t.Errorf("Campaign = %+v, want %+v", *got, want)
 	}
 	want.State, want.Finished = Stopped, start
-	want.Summary = &verdict.Summary{Campaign: want.ID, Seed: want.Seed, Planned: 7, Counts: verdict.Counts{Total: 3, Passed: 3}}
+	want.Summary = &verdict.Summary{Campaign: want.ID, Seed: want.Seed, Planned: 7,
+		Counts: verdict.Counts{Total: 3, Passed: 3}}
 	ok(t, s.FinishCampaign(ctx, want.ID, Stopped, want.Summary))
 	if got, err = s.Campaign(ctx, want.ID); err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("Campaign after FinishCampaign = %+v, %v, want %+v", *got, err, want)
@@ -150,7 +151,9 @@ func TestCampaignsFilter(t *testing.T) {
 	now := start
 	s := open(t, Options{Now: func() time.Time { now = now.Add(time.Minute); return now }})
 	var ids []string
-	for _, c := range []Campaign{{Kind: "test", ConfigPath: "x"}, {Kind: "fuzz", ConfigPath: "x"}, {Kind: "test", ConfigPath: "y"}} {
+	for _, c := range []Campaign{
+		{Kind: "test", ConfigPath: "x"}, {Kind: "fuzz", ConfigPath: "x"}, {Kind: "test", ConfigPath: "y"},
+	} {
 		ids = append(ids, campaign(t, s, c))
 	}
 	ok(t, s.FinishCampaign(ctx, ids[2], Finished, nil))

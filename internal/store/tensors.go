@@ -32,8 +32,9 @@ type view struct {
 	Offset  int   `json:"offset"`
 }
 
-// SaveTensors stores tensors under the hash of what is written and returns that key. Layouts are kept: each tensor comes
-// back with its strides, its offset and what lies in its gaps. The file is on disk, complete, when it returns.
+// SaveTensors stores tensors under the hash of what is written and returns that key. Layouts are kept: each tensor
+// comes back with its strides, its offset and what lies in its gaps. The file is on disk, complete, when it returns.
+// It stays as long as a result names the key in Inputs, and the budget allows; without one, Prune may take it.
 func (s *Store) SaveTensors(ctx context.Context, ts []tensor.Named, metadata map[string]string) (string, error) {
 	if s.opt.ReadOnly {
 		return "", diag.Errorf(ReadOnly, "open it without the read-only option", "%s: opened read-only", s.dir)
@@ -187,9 +188,11 @@ func restore(f *tensor.File) error {
 		if err != nil {
 			return err
 		}
-		if f.Tensors[i].Tensor, err = tensor.FromStorage(t.Tensor.DType, shape, v.Strides, v.Offset, t.Tensor.Data); err != nil {
+		whole, err := tensor.FromStorage(t.Tensor.DType, shape, v.Strides, v.Offset, t.Tensor.Data)
+		if err != nil {
 			return err
 		}
+		f.Tensors[i].Tensor = whole
 	}
 	return nil
 }

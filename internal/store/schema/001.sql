@@ -37,9 +37,10 @@ CREATE TABLE results (
 	body     TEXT    NOT NULL,
 	UNIQUE (campaign, idx)
 );
-CREATE INDEX results_by_time   ON results (finished);
-CREATE INDEX results_by_op     ON results (op, finished);
-CREATE INDEX results_by_seed   ON results (seed, finished);
-CREATE INDEX failures_by_time  ON results (finished)     WHERE failed = 1;
-CREATE INDEX failures_by_op    ON results (op, finished) WHERE failed = 1;
-CREATE INDEX results_by_inputs ON results (inputs)       WHERE inputs <> '';
+CREATE INDEX results_by_time      ON results (finished);
+CREATE INDEX results_by_op        ON results (op, finished);
+CREATE INDEX results_by_seed      ON results (seed, finished);
+CREATE INDEX failures_by_time     ON results (finished)           WHERE failed = 1;
+CREATE INDEX failures_by_op       ON results (op, finished)       WHERE failed = 1;
+CREATE INDEX failures_by_campaign ON results (campaign, finished) WHERE failed = 1;
+CREATE INDEX results_by_inputs    ON results (inputs)             WHERE inputs <> '';
