@@ -129,7 +129,7 @@ func setKey(data []byte, table *node, key, text string) []byte {
 		prefix = outer.key + "." + prefix
 	}
 	at := lineEnd(data, last.end)
-	return splice(data, at, at, lineBreak(data)+indent(data, last.dotted)+prefix+key+" = "+text+finalBreak(data, at))
+	return splice(data, at, at, lineBreak(data)+indent(data, last.keyAt)+prefix+key+" = "+text+finalBreak(data, at))
 }
 
 // splice replaces data[from:to].

@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-//go:generate go test -count=1 -run Page -update .
+//go:generate go test . -count=1 -run Page -update
 
 // JSONSchema returns the JSON Schema (draft 2020-12) of a configuration.
 func JSONSchema() []byte {

@@ -23,7 +23,6 @@ type node struct {
 	val    any    // map[string]any, []any, string, int64, float64, bool, or a date of go-toml
 
 	keyAt   int // the last part of the key
-	dotted  int // the first part of the key on that line: differs from keyAt in "tolerances.float32 = 1"
 	at, end int // the value: all of it for scalars and keys of one line, else from where it starts
 
 	inline bool // a table written in braces or a list written in brackets
@@ -40,7 +39,7 @@ func (n *node) child(key string, at int) *node {
 	if kid := n.byKey[key]; kid != nil {
 		return kid
 	}
-	kid := &node{parent: n, key: key, keyAt: at, dotted: at, at: at, end: at + len(key)}
+	kid := &node{parent: n, key: key, keyAt: at, at: at, end: at + len(key)}
 	if n.byKey == nil {
 		n.byKey = map[string]*node{}
 	}
@@ -85,8 +84,7 @@ func parseTree(path string, data []byte) (*node, error) {
 			section = root.section(data, e)
 		case unstable.ArrayTable:
 			list := root.section(data, e)
-			section = &node{parent: list, keyAt: list.keyAt, dotted: list.keyAt, at: list.at, end: list.end,
-				header: list.header}
+			section = &node{parent: list, keyAt: list.keyAt, at: list.at, end: list.end, header: list.header}
 			list.items = append(list.items, section)
 		case unstable.KeyValue:
 			section.keyValue(data, e)
@@ -109,7 +107,7 @@ func (n *node) section(data []byte, e *unstable.Node) *node {
 		at = at.newest().child(string(k.Data), start)
 		if it.IsLast() {
 			end := start + int(k.Raw.Length)
-			at.header, at.keyAt, at.dotted, at.at, at.end = lineEnd(data, end), start, start, start, end
+			at.header, at.keyAt, at.at, at.end = lineEnd(data, end), start, start, end
 		}
 	}
 	return at
@@ -117,17 +115,13 @@ func (n *node) section(data []byte, e *unstable.Node) *node {
 
 // keyValue adds "key = value" to a table.
 func (n *node) keyValue(data []byte, e *unstable.Node) {
-	at, first, end := n, 0, 0
+	at, end := n, 0
 	for it := e.Key(); it.Next(); {
 		k := it.Node()
 		start := int(k.Raw.Offset)
-		if at == n {
-			first = start
-		}
 		at = at.child(string(k.Data), start)
 		end = start + int(k.Raw.Length)
 	}
-	at.dotted = first
 	rest := data[end:]
 	rest = bytes.TrimLeft(rest[bytes.IndexByte(rest, '=')+1:], " \t")
 	at.at, at.end = len(data)-len(rest), int(e.Raw.Offset+e.Raw.Length)
