@@ -22,12 +22,12 @@ const levels = `
 	4  runner store
 	3  gen oracle invariant verdict artifact config
 	2  opspec compare ptxvm fingerprint
-	1  rng tensor gemm ptx cubin sshsig wire
+	1  rng tensor gemm ptx cubin sshsig wire nng
 	0  diag dtype libm
 `
 
 // leaves import nothing of ours at all, whatever their level would allow.
-var leaves = map[string]bool{"wire": true}
+var leaves = map[string]bool{"wire": true, "nng": true}
 
 // external says which packages may import which other modules. Tests may import all of them.
 // Every line has its entry in docs/rationale.md.
