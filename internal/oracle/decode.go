@@ -1,4 +1,4 @@
-// This file implements the decoding of inputs, into buffers that evaluations share one after another.
+// This file implements the decoding of inputs, and buffers that evaluations share one after another.
 
 package oracle
 
@@ -17,15 +17,25 @@ const leastShared = 1 << 10
 // cleared first, and decoding sets every element anyway.
 var spare [64]sync.Pool
 
+// borrow returns a buffer of n elements that hold anything.
+func borrow(n int) []float64 {
+	if p, ok := spare[bits.Len(uint(n))].Get().(*[]float64); ok && cap(*p) >= n {
+		return (*p)[:n]
+	}
+	return make([]float64, n)
+}
+
+// giveBack ends the use of a buffer.
+func giveBack(x []float64) {
+	if len(x) >= leastShared {
+		spare[bits.Len(uint(len(x)))].Put(&x)
+	}
+}
+
 // decoded returns the elements of t in row-major order.
 func decoded(t *tensor.Tensor) []float64 {
 	n := t.Elems()
-	var x []float64
-	if p, ok := spare[bits.Len(uint(n))].Get().(*[]float64); ok && cap(*p) >= n {
-		x = (*p)[:n]
-	} else {
-		x = make([]float64, n)
-	}
+	x := borrow(n)
 	raw, size := t.Bytes(), t.DType.Size()
 	parallel(n, 1, func(lo, hi int) { dtype.Decode(x[lo:hi], t.DType, raw[lo*size:hi*size]) })
 	return x
@@ -39,9 +49,7 @@ func (c *call) release() {
 		}
 	}
 	for _, in := range c.in {
-		if x := in.x; len(x) >= leastShared {
-			spare[bits.Len(uint(len(x)))].Put(&x)
-		}
+		giveBack(in.x)
 	}
 	c.in = nil
 }

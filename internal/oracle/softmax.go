@@ -13,15 +13,18 @@ func (r *result) markRow(lo, hi int) {
 
 // rowScratch is what one goroutine needs for a row of scores.
 type rowScratch struct {
-	terms       []num // for rows that are not ordinary; made when the first one comes
-	x, d, t     bulk  // scores, differences from the maximum, exponentials
-	top, spread bulk  // one value each
+	terms       []num     // for rows that are not ordinary; made when the first one comes
+	buf         []float64 // what x, d and t are parts of
+	x, d, t     bulk      // scores, differences from the maximum, exponentials
+	top, spread bulk      // one value each
 }
 
 func newRowScratch(width int) *rowScratch {
-	return &rowScratch{
-		x: newBulk(width), d: newBulk(width), t: newBulk(width), top: newBulk(bulkLanes), spread: newBulk(bulkLanes),
-	}
+	n := bulkLen(width)
+	s := &rowScratch{buf: borrow(6 * n), top: newBulk(bulkLanes), spread: newBulk(bulkLanes)}
+	part := func(i int) bulk { return bulk{v: s.buf[2*i*n : (2*i+1)*n], e: s.buf[(2*i+1)*n : (2*i+2)*n]} }
+	s.x, s.d, s.t = part(0), part(1), part(2)
+	return s
 }
 
 // slow returns the terms for the way of num.
@@ -111,11 +114,12 @@ func softmaxOps() []*Op {
 			Schema: rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}),
 			ref: func(c *call) error {
 				w, x, out := c.dim("H"), c.data("input"), c.out("output")
-				parallel(len(x)/w, 64*w, func(lo, hi int) {
+				parallel(len(x)/w, 8*w, func(lo, hi int) {
 					s := newRowScratch(w)
 					for r := lo; r < hi; r++ {
 						f(c, out, r*w, x[r*w:(r+1)*w], s)
 					}
+					giveBack(s.buf)
 				})
 				return nil
 			},
