@@ -65,10 +65,11 @@ func block(lo, hi float64) []float64 {
 func BenchmarkSlices(b *testing.B) {
 	for name, f := range map[string]func(dst, src []float64){
 		"Exp": libm.ExpSlice, "Log": libm.LogSlice,
-		"Sincos": func(dst, src []float64) { libm.SincosSlice(dst, dst, src) },
+		"Sincos":    func(dst, src []float64) { libm.SincosSlice(dst, dst, src) },
+		"BoxMuller": func(dst, src []float64) { copy(dst, src); libm.BoxMuller(dst) },
 	} {
 		b.Run(name, func(b *testing.B) {
-			src := block(0, 6)[:1024]
+			src := block(0, 1)[:1024]
 			dst := make([]float64, len(src))
 			for b.Loop() {
 				f(dst, src)

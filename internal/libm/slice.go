@@ -2,6 +2,8 @@
 
 package libm
 
+import "math"
+
 // ExpSlice sets dst[i] = Exp(src[i]) for every i < len(src). dst has at least that length and may be src.
 func ExpSlice(dst, src []float64) {
 	dst = dst[:len(src)]
@@ -32,6 +34,22 @@ func SincosSlice(sin, cos, src []float64) {
 		i += sincosGroups(sin[i:], cos[i:], src[i:])
 		for last := min(i+lanes, len(src)); i < last; i++ {
 			sin[i], cos[i] = Sincos(src[i])
+		}
+	}
+}
+
+// LeastUniform stands in for a first uniform of 0 in BoxMuller, whose logarithm would be infinite.
+const LeastUniform = 1e-300
+
+// BoxMuller takes pairs u, v of numbers in [0, 1) to √(-2·Log(u))·Cos(2πv) and √(-2·Log(u))·Sin(2πv), in place. An odd
+// last element stays.
+func BoxMuller(vals []float64) {
+	for i := 0; i+2 <= len(vals); {
+		i += boxMullerGroups(vals[i:])
+		for last := min(i+2*lanes, len(vals)&^1); i < last; i += 2 {
+			radius := math.Sqrt(-2 * Log(max(vals[i], LeastUniform)))
+			sin, cos := Sincos(2 * math.Pi * vals[i+1])
+			vals[i], vals[i+1] = radius*cos, radius*sin
 		}
 	}
 }

@@ -4,7 +4,11 @@
 
 package libm
 
-import "golang.org/x/sys/cpu"
+import (
+	"math"
+
+	"golang.org/x/sys/cpu"
+)
 
 // expGroups sets the elements of the first groups of four of dst, and returns how many elements those are. It ends
 // before the first group with an argument that Exp treats apart.
@@ -31,6 +35,14 @@ func sincosGroups(sin, cos, src []float64) int {
 	return 0
 }
 
+// boxMullerGroups is expGroups for BoxMuller, with groups of four pairs.
+func boxMullerGroups(vals []float64) int {
+	if n := len(vals) &^ (2*lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return boxMullerAVX2(&vals[0], n, &logQuads, &logWords, &circleQuads)
+	}
+	return 0
+}
+
 //go:noescape
 func expAVX2(dst, src *float64, n int, k *[9][lanes]float64) int
 
@@ -38,7 +50,10 @@ func expAVX2(dst, src *float64, n int, k *[9][lanes]float64) int
 func logAVX2(dst, src *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64) int
 
 //go:noescape
-func sincosAVX2(sin, cos, src *float64, n int, k *[16][lanes]float64) int
+func sincosAVX2(sin, cos, src *float64, n int, k *[19][lanes]float64) int
+
+//go:noescape
+func boxMullerAVX2(vals *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64, c *[19][lanes]float64) int
 
 // The constants of the assembly, once for each lane. Its macros name them by their place here.
 var expQuads = [...][lanes]float64{
@@ -92,4 +107,7 @@ var circleQuads = [...][lanes]float64{
 	{0x1p20, 0x1p20, 0x1p20, 0x1p20},
 	{0x1p-12, 0x1p-12, 0x1p-12, 0x1p-12},
 	{expShift, expShift, expShift, expShift},
+	{LeastUniform, LeastUniform, LeastUniform, LeastUniform},
+	{-2, -2, -2, -2},
+	{2 * math.Pi, 2 * math.Pi, 2 * math.Pi, 2 * math.Pi},
 }

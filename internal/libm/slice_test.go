@@ -87,3 +87,31 @@ func TestSlicesOfAnyLength(t *testing.T) {
 		}
 	}
 }
+
+// TestBoxMuller: the bits of the formula, for pairs in every lane and pairs that take the scalar way beside others.
+func TestBoxMuller(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	rare := []float64{0, 0x1p-53, 0.25, 0.5, 0.75, 1 - 0x1p-53, 1e-310}
+	for n := range 70 {
+		for range 200 {
+			vals := make([]float64, n)
+			for i := range vals {
+				if vals[i] = r.Float64(); r.IntN(30) == 0 {
+					vals[i] = rare[r.IntN(len(rare))]
+				}
+			}
+			got := append([]float64(nil), vals...)
+			libm.BoxMuller(got)
+			for i := 0; i+2 <= n; i += 2 {
+				radius := math.Sqrt(-2 * libm.Log(max(vals[i], libm.LeastUniform)))
+				sin, cos := libm.Sincos(2 * math.Pi * vals[i+1])
+				if want := [2]float64{radius * cos, radius * sin}; got[i] != want[0] || got[i+1] != want[1] {
+					t.Fatalf("BoxMuller(%x, %x) = %x, want %x", vals[i], vals[i+1], got[i:i+2], want)
+				}
+			}
+			if n%2 == 1 && got[n-1] != vals[n-1] {
+				t.Fatalf("length %d: the odd element changed", n)
+			}
+		}
+	}
+}

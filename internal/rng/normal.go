@@ -1,21 +1,13 @@
 package rng
 
-import (
-	"math"
-
-	"gpuemu/internal/libm"
-)
-
-// leastUniform stands in for a first uniform of 0, whose logarithm would be infinite.
-const leastUniform = 1e-300
+import "gpuemu/internal/libm"
 
 // pair draws two independent standard normal variates with the method of Box and Muller. The values come from
 // internal/libm, so they are the same on every CPU; another math library may differ in the last place.
 func (r *RNG) pair() (cosine, sine float64) {
-	u1, u2 := r.Float64(), r.Float64()
-	radius := math.Sqrt(-2 * libm.Log(max(u1, leastUniform)))
-	sin, cos := libm.Sincos(2 * math.Pi * u2)
-	return radius * cos, radius * sin
+	pair := [2]float64{r.Float64(), r.Float64()}
+	Normals(pair[:])
+	return pair[0], pair[1]
 }
 
 // Normal returns a standard normal variate. Variates come in pairs: every other call returns the second one of the
@@ -46,26 +38,4 @@ func (r *RNG) FillNormal(dst []float64) {
 // Normals takes pairs of uniform variates, as Float64 returns them, to the pairs of normal variates that Normal makes
 // of them, in place. It draws nothing, so several goroutines can do it for parts of a tensor. An odd last element
 // stays.
-func Normals(vals []float64) {
-	const most = 256 // pairs at a time: the parts stay in the first-level cache
-	var log, sin, cos [most]float64
-	for len(vals) >= 2 {
-		n := min(len(vals)/2, most)
-		pairs := vals[:2*n]
-		for i := range n {
-			u := pairs[2*i]
-			if u < leastUniform {
-				u = leastUniform
-			}
-			log[i] = u
-			cos[i] = 2 * math.Pi * pairs[2*i+1]
-		}
-		libm.LogSlice(log[:n], log[:n])
-		libm.SincosSlice(sin[:n], cos[:n], cos[:n])
-		for i := range n {
-			radius := math.Sqrt(-2 * log[i])
-			pairs[2*i], pairs[2*i+1] = radius*cos[i], radius*sin[i]
-		}
-		vals = vals[2*n:]
-	}
-}
+func Normals(vals []float64) { libm.BoxMuller(vals) }
