@@ -367,7 +367,8 @@ func attentionOps() []*Op {
 	return []*Op{
 		full,
 		attentionOp("causal_attention", "softmax(scale q k^T) v, causal", on, []any{0}, one),
-		attentionOp("window_attention", "softmax(scale q k^T) v, causal in a sliding window", on, []any{16, 1, 33}, one),
+		attentionOp("window_attention", "softmax(scale q k^T) v, causal in a sliding window", on,
+			[]any{16, 1, 33, 100}, one),
 		attentionOp("gqa_attention", "softmax(scale q k^T) v, several query heads to a key head",
 			[]any{false, true}, []any{0}, grouped),
 		decode,

@@ -137,7 +137,7 @@ func (c *bigCheck) checkClasses(cs opspec.Case, inputs map[string]*tensor.Tensor
 	}
 	arrays := map[string]bigref.Array{}
 	for name, in := range inputs {
-		arrays[name] = bigref.Array{Shape: in.Shape, X: in.Float64s()}
+		arrays[name] = bigref.Array{Shape: in.Shape, X: in.Float64s(), Wide: in.DType == dtype.Float64}
 	}
 	w := want["output"]
 	classes, err := bigref.Classify(c.op.Name, arrays, cs.AttrMap(), w.Shape)
@@ -242,7 +242,7 @@ func (c *bigCheck) check(cs opspec.Case, inputs map[string]*tensor.Tensor) []str
 	}
 	arrays := map[string]bigref.Array{}
 	for name, in := range inputs {
-		arrays[name] = bigref.Array{Shape: in.Shape, X: in.Float64s()}
+		arrays[name] = bigref.Array{Shape: in.Shape, X: in.Float64s(), Wide: in.DType == dtype.Float64}
 	}
 	exact, err := bigref.Run(c.op.Name, arrays, cs.AttrMap(), shapes)
 	if err != nil {

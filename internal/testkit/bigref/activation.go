@@ -80,6 +80,8 @@ func (t *task) logarithm() {
 	out := t.exact("output")
 	for i, x := range t.in["input"].X {
 		switch {
+		case t.flushed(x):
+			out.open(i)
 		case x > 0:
 			out.Big[i] = t.log(num(x))
 		case x == 0:
@@ -90,10 +92,18 @@ func (t *task) logarithm() {
 	}
 }
 
+// flushed reports whether hardware may take the input x for a zero of its sign: subnormals of float32 under math
+// "gpu". The result is then an infinity instead of a number or of NaN.
+func (t *task) flushed(x float64) bool {
+	return x != 0 && math.Abs(x) < 0x1p-126 && !t.in["input"].Wide && t.attrs.Str("math") == "gpu"
+}
+
 func (t *task) reciprocalRoot() {
 	out := t.exact("output")
 	for i, x := range t.in["input"].X {
 		switch {
+		case t.flushed(x):
+			out.open(i)
 		case x > 0:
 			out.Big[i] = t.quo(one(), t.sqrt(num(x)))
 		case x == 0:

@@ -25,6 +25,7 @@ import (
 type Array struct {
 	Shape tensor.Shape
 	X     []float64
+	Wide  bool // of float64, which no hardware flushes
 }
 
 // Result is one output, row-major.

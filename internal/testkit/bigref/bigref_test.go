@@ -9,7 +9,7 @@ import (
 	"gpuemu/internal/tensor"
 )
 
-func vector(xs ...float64) Array { return Array{tensor.Shape{1, 1, len(xs)}, xs} }
+func vector(xs ...float64) Array { return Array{Shape: tensor.Shape{1, 1, len(xs)}, X: xs} }
 
 // TestKnownAnswers has results that follow from the formulas without a computer.
 func TestKnownAnswers(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"nonsense", vector(1), `no operator "nonsense"`},
 		{"exp", vector(math.Inf(1)), "want a finite value"},
-		{"exp", Array{tensor.Shape{1, 1, 2}, []float64{1}}, "has 1 elements, want 2"},
+		{"exp", Array{Shape: tensor.Shape{1, 1, 2}, X: []float64{1}}, "has 1 elements, want 2"},
 	} {
 		_, err := Run(tt.op, map[string]Array{"input": tt.x}, nil, shapes)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
