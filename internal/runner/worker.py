@@ -542,7 +542,8 @@ class Server:
         except SystemExit as exc:
             status = exit_status(exc.code)
         except BaseException as exc:
-            sys.excepthook(type(exc), exc, exc.__traceback__.tb_next)
+            exc = exc.with_traceback(exc.__traceback__.tb_next)  # without this frame
+            sys.excepthook(type(exc), exc, exc.__traceback__)
             status = 1
         return self.finish(status)
 

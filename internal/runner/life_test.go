@@ -1,0 +1,312 @@
+//go:build unix
+
+package runner
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// left is what a test must not leave behind: open files, goroutines and children of this process.
+type left struct {
+	files, goroutines int
+	children          string
+}
+
+func leftNow(t testing.TB) left {
+	t.Helper()
+	fds, err := os.ReadDir("/dev/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var children []string
+	tasks, _ := filepath.Glob("/proc/self/task/*/children") // Linux only; elsewhere files and goroutines must do
+	for _, task := range tasks {
+		b, err := os.ReadFile(task)
+		if err == nil && len(bytes.TrimSpace(b)) > 0 {
+			children = append(children, strings.Fields(string(b))...)
+		}
+	}
+	slices.Sort(children)
+	return left{len(fds), runtime.NumGoroutine(), strings.Join(children, " ")}
+}
+
+// leavesNothing runs f and compares. What ends asynchronously gets some time.
+func leavesNothing(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	before := leftNow(t)
+	t.Run("work", f) // its cleanups close the runners
+	var after left
+	for range 200 {
+		if after = leftNow(t); after.files <= before.files && after.goroutines <= before.goroutines &&
+			after.children == before.children {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	stacks := make([]byte, 1<<16)
+	t.Errorf("left behind: %+v, before: %+v\n%s", after, before, stacks[:runtime.Stack(stacks, true)])
+}
+
+// gone reports whether no process has that number any more, waiting a little for init to reap it.
+func gone(pid int) bool {
+	for range 200 {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) || err == nil && bytes.Contains(b, []byte(") Z ")) {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return false
+}
+
+// pids are the numbers that user code has printed.
+func pids(t *testing.T, text string) []int {
+	t.Helper()
+	var out []int
+	for _, field := range strings.Fields(text) {
+		if n, err := strconv.Atoi(field); err == nil && n > 1 {
+			out = append(out, n)
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("no pid in %q", text)
+	}
+	return out
+}
+
+func TestNothingIsLeftBehind(t *testing.T) {
+	limits := Limits{Timeout: 300 * time.Millisecond}
+	leavesNothing(t, func(t *testing.T) {
+		for _, source := range []string{"def f(inputs): return inputs['x']", "def f(inputs): 1/0",
+			"import os\ndef f(inputs): os.abort()", "import time\ndef f(inputs): time.sleep(60)", "import nowhere"} {
+			r := function(t, source, Spec{Limits: limits, Slots: 2})
+			for range 2 {
+				_, _ = r.Run(t.Context(), small(t)) // whatever comes of it
+			}
+		}
+		for _, tail := range []string{"json.dump(encode_tensor(x), sys.stdout)", "1/0", "import time; time.sleep(60)"} {
+			both(t, documented+tail, Spec{Limits: limits, Slots: 2}, func(t *testing.T, r Runner) {
+				for range 2 {
+					_, _ = r.Run(t.Context(), small(t))
+				}
+			})
+		}
+		_, _ = newRunner(t, Spec{Target: "worker:true"}).Run(t.Context(), small(t))
+		_, _ = function(t, "", Spec{Python: "/nowhere"}).Run(t.Context(), small(t))
+		newRunner(t, Spec{Target: "builtin:relu"})
+	})
+}
+
+// TestGrandchildrenAreKilled: children that hold the pipes open neither hang nor outlive the call.
+func TestGrandchildrenAreKilled(t *testing.T) {
+	grandchild := "import os, time, sys\npid = os.fork()\nif pid == 0:\n    time.sleep(60)\n    os._exit(0)\n" +
+		"print(pid, file=sys.stderr, flush=True)\n"
+	reply := "json.dump(encode_tensor(x), sys.stdout)\n"
+	for _, tt := range []struct {
+		name, source string
+		reason       verdict.Reason
+	}{
+		{"after the reply", documented + reply + grandchild, ""},
+		{"after a time-out", documented + grandchild + "time.sleep(60)", verdict.TimedOut},
+		{"after a crash", documented + grandchild + "os.abort()", verdict.Crashed},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			both(t, tt.source, Spec{Limits: Limits{Timeout: time.Second}}, func(t *testing.T, r Runner) {
+				within(t, 20*time.Second, func() {
+					text := ""
+					if tt.reason == "" {
+						text = mustRun(t, r, small(t)).Stderr
+					} else {
+						text = fails(t, r, small(t), tt.reason).Stderr
+					}
+					for _, pid := range pids(t, text) {
+						if !gone(pid) {
+							t.Errorf("process %d is still there", pid)
+						}
+					}
+				})
+			})
+		})
+	}
+	t.Run("worker", func(t *testing.T) {
+		r := function(t, "def f(inputs):\n    "+strings.ReplaceAll(grandchild, "\n", "\n    ")+"time.sleep(60)",
+			Spec{Limits: Limits{Timeout: time.Second}})
+		for _, pid := range pids(t, fails(t, r, small(t), verdict.TimedOut).Stderr) {
+			if !gone(pid) {
+				t.Errorf("process %d is still there", pid)
+			}
+		}
+	})
+	t.Run("own session", func(t *testing.T) { // nobody can find it; but it must not hang the call
+		source := documented + reply + "sys.stdout.flush()\nimport os, time\nif os.fork() == 0:\n    os.setsid()\n" +
+			"    time.sleep(3)\n    os._exit(0)\n"
+		both(t, source, Spec{}, func(t *testing.T, r Runner) {
+			start := time.Now()
+			wantFloats(t, mustRun(t, r, small(t)), 1, 2, 3)
+			if took := time.Since(start); took > 2500*time.Millisecond {
+				t.Errorf("the call took %v", took)
+			}
+		})
+		r := function(t, "import os, time\ndef f(inputs):\n    if os.fork() == 0:\n        os.setsid()\n"+
+			"        time.sleep(3)\n        os._exit(0)\n    os._exit(7)", Spec{})
+		start := time.Now()
+		fails(t, r, small(t), verdict.Raised, "exited with status 7")
+		if took := time.Since(start); took > 2500*time.Millisecond {
+			t.Errorf("the call took %v", took)
+		}
+	})
+}
+
+func TestForkBomb(t *testing.T) {
+	source := "import os\nfor _ in range(5):\n    os.fork()\nimport time\ntime.sleep(60)"
+	both(t, source, Spec{Limits: Limits{Timeout: 500 * time.Millisecond}}, func(t *testing.T, r Runner) {
+		within(t, 20*time.Second, func() { fails(t, r, small(t), verdict.TimedOut) })
+	})
+}
+
+// TestKilledFromOutside: a worker and a fork server that somebody kills are started again.
+func TestKilledFromOutside(t *testing.T) {
+	t.Run("idle worker", func(t *testing.T) {
+		r := function(t, "def f(inputs): return inputs['x']", Spec{})
+		mustRun(t, r, small(t))
+		for range 2 {
+			w := r.(*workerRunner).pool.idle[0]
+			killGroup(w.proc.pid)
+			<-w.proc.done
+			wantFloats(t, mustRun(t, r, small(t)), 1, 2, 3)
+		}
+	})
+	t.Run("idle server", func(t *testing.T) {
+		r := script(t, documented+"json.dump(encode_tensor(x), sys.stdout)", Spec{})
+		mustRun(t, r, small(t))
+		s := r.(*scriptRunner).pool.idle[0]
+		killGroup(s.proc.pid)
+		<-s.proc.done
+		wantFloats(t, mustRun(t, r, small(t)), 1, 2, 3)
+	})
+	t.Run("server at work", func(t *testing.T) {
+		r := script(t, documented+"import os, time\nprint(os.getpid(), file=sys.stderr, flush=True)\n"+
+			"os.kill(os.getppid(), 9)\ntime.sleep(60)", Spec{})
+		within(t, 20*time.Second, func() {
+			f := fails(t, r, small(t), verdict.WorkerLost)
+			for _, pid := range pids(t, f.Stderr) {
+				if !gone(pid) {
+					t.Errorf("process %d is still there", pid)
+				}
+			}
+		})
+	})
+}
+
+func TestCancel(t *testing.T) {
+	for name, r := range map[string]Runner{
+		"function": function(t, "import time\ndef f(inputs): time.sleep(60)", Spec{}),
+		"import":   function(t, "import time\ntime.sleep(60)", Spec{}),
+		"script":   script(t, "import time; time.sleep(60)", Spec{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			if _, err := r.Run(ctx, small(t)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Run = %v, want %v", err, context.DeadlineExceeded)
+			}
+			if took := time.Since(start); took > 10*time.Second {
+				t.Errorf("Run took %v", took)
+			}
+			if _, err := r.Run(ctx, small(t)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Run with a dead context = %v", err)
+			}
+		})
+	}
+}
+
+func TestCloseEndsCalls(t *testing.T) {
+	for name, r := range map[string]Runner{
+		"function": function(t, "import time\ndef f(inputs): time.sleep(60)", Spec{}),
+		"script":   script(t, "import time; time.sleep(60)", Spec{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			started := make(chan struct{}, 3)
+			for range 3 { // one at work, two in the queue
+				wg.Go(func() {
+					started <- struct{}{}
+					if _, err := r.Run(t.Context(), small(t)); !errors.Is(err, errClosed) {
+						t.Errorf("Run = %v, want %v", err, errClosed)
+					}
+				})
+			}
+			for range 3 {
+				<-started
+			}
+			time.Sleep(300 * time.Millisecond) // most of the time a process is up by then; the test holds either way
+			if err := r.Close(); err != nil {
+				t.Error(err)
+			}
+			wg.Wait()
+			if _, err := r.Run(t.Context(), small(t)); !errors.Is(err, errClosed) {
+				t.Errorf("Run after Close = %v, want %v", err, errClosed)
+			}
+		})
+	}
+}
+
+// TestConcurrentCalls: many callers on few slots each get their own answer.
+func TestConcurrentCalls(t *testing.T) {
+	for name, r := range map[string]Runner{
+		"function": function(t, "def f(inputs): return inputs['x'] * 2", Spec{Slots: 3}),
+		"script":   script(t, documented+"json.dump(encode_tensor(x * 2), sys.stdout)", Spec{Slots: 3}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			for i := range 8 {
+				wg.Go(func() {
+					for j := range 10 {
+						v := float64(100*i + j)
+						x := tensor.FromFloat64s(dtype.Float32, tensor.MustShape(2), []float64{v, -v})
+						reply, err := r.Run(t.Context(), callOf(x))
+						if err != nil {
+							t.Errorf("Run: %v", err)
+							return
+						}
+						wantFloats(t, reply, 2*v, -2*v)
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// TestLargeImages: tensors beyond what is kept, then small ones again.
+func TestLargeImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs half a GiB")
+	}
+	r := function(t, "def f(inputs): return inputs['x']", Spec{})
+	for _, n := range []int{4, keptImage/4 + 1000, 5, keptImage/4 + 2000, 6} {
+		x := tensorOf(t, dtype.Float32, n)
+		reply := mustRun(t, r, callOf(x))
+		if !bytes.Equal(reply.Outputs[0].Tensor.Data, x.Data) {
+			t.Errorf("%d elements came back otherwise", n)
+		}
+	}
+}
