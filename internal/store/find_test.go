@@ -280,3 +280,14 @@ func BenchmarkAdd(b *testing.B) {
 	runtime.ReadMemStats(&m)
 	b.Logf("all results: %v, heap of the system: %d MiB, %s", time.Since(begin), m.HeapSys>>20, fmt.Sprintf("%+v", u))
 }
+
+// BenchmarkOpen is what every command pays.
+func BenchmarkOpen(b *testing.B) {
+	s := open(b, Options{})
+	fill(b, s, campaign(b, s, Campaign{}), 0, 1000)
+	for b.Loop() {
+		again, err := Open(context.Background(), s.Dir(), Options{})
+		ok(b, err)
+		ok(b, again.Close())
+	}
+}

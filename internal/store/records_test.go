@@ -70,7 +70,8 @@ func TestCalibrationsArtifactsFuzzConfigs(t *testing.T) {
 			Body: json.RawMessage(`{"cases":5}`)}))
 	}
 	c, found, err := s.Calibration(ctx, "p", "softmax", "float32")
-	if ok(t, err); !found || c.ATol != 2.5e-7 || c.RTol != 1e-6 || string(c.Body) != `{"cases":5}` || !c.Saved.Equal(start) {
+	ok(t, err)
+	if !found || c.ATol != 2.5e-7 || c.RTol != 1e-6 || string(c.Body) != `{"cases":5}` || !c.Saved.Equal(start) {
 		t.Errorf("Calibration = %+v, %v", c, found)
 	}
 	if err := s.SaveCalibration(ctx, Calibration{Op: "o", DType: "d", ATol: -1}); diag.CodeOf(err) != BadRecord {

@@ -42,7 +42,7 @@ func (s *Store) newRow(r *verdict.Result) (*row, error) {
 	timed.Time = timed.Time.UTC()
 	body, err := marshal(&timed)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("result %d of op %q: %w", r.Index, r.Op, err)
 	}
 	maxAbs := r.MaxAbs()
 	return &row{index: r.Index, op: r.Op, dtype: r.DType, seed: int64(r.Seed), verdict: r.Verdict.String(),

@@ -287,6 +287,99 @@ func TestFirstResultOfAnIndexStays(t *testing.T) {
 	}
 }
 
+// TestBadResultIsRefusedAlone: what cannot be stored does not end the writer.
+func TestBadResultIsRefusedAlone(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	id := campaign(t, s, Campaign{})
+	w := s.Writer(id)
+	for _, spoil := range []func(r *verdict.Result){
+		func(r *verdict.Result) { r.Index = -1 },
+		func(r *verdict.Result) { r.Index = MaxIndex + 1 },
+	} {
+		bad := result(1)
+		spoil(bad)
+		if err := w.Add(ctx, bad); diag.CodeOf(err) != BadRecord {
+			t.Errorf("Add = %v, want code %s", err, BadRecord)
+		}
+	}
+	ok(t, w.Add(ctx, result(2)))
+	ok(t, w.Close())
+	if got := stored(t, s, id); !slices.Equal(got, []int{2}) {
+		t.Errorf("stored %v, want 2 alone", got)
+	}
+	lost := s.Writer("20261115-zzzzzz")
+	ok(t, lost.Add(ctx, result(1)))
+	wantCode(t, lost.Close(), NotFound)
+}
+
+func TestReaderSeesWhatAWriterOfAnotherStoreCommits(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s := open(t, Options{}, dir)
+	id := campaign(t, s, Campaign{})
+	other := open(t, Options{ReadOnly: true}, dir)
+	fill(t, s, id, 0, 5)
+	if got := stored(t, other, id); len(got) != 5 {
+		t.Errorf("%d results seen, want 5", len(got))
+	}
+	wantCode(t, other.CreateCampaign(context.Background(), &Campaign{}), ReadOnly)
+}
+
+func TestWritersAtOnce(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, Options{})
+	var wg sync.WaitGroup
+	for range 4 {
+		id := campaign(t, s, Campaign{})
+		wg.Go(func() {
+			w := s.Writer(id)
+			for i := range 600 {
+				if err := w.Add(ctx, result(i)); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+			if _, n, err := s.FinishedIndexes(ctx, id); n != 600 || err != nil {
+				t.Errorf("FinishedIndexes: %d, %v, want 600", n, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestAddHoldsBack: while the disk is slow, Add blocks instead of collecting results in memory, and its context ends it.
+func TestAddHoldsBack(t *testing.T) {
+	s := open(t, Options{})
+	id := campaign(t, s, Campaign{})
+	tx, err := s.w.Begin() // nobody else writes
+	ok(t, err)
+	w := s.Writer(id)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	added := 0
+	for ; added < 4*groupSize; added++ {
+		if added == 2*groupSize {
+			time.AfterFunc(groupDelay, cancel) // by now, or a little later, the queue is full
+		}
+		if err := w.Add(ctx, result(added)); err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	if added > 2*groupSize+1 {
+		t.Errorf("%d results were accepted, want at most a group and a queue", added)
+	}
+	ok(t, tx.Rollback())
+	ok(t, w.Close())
+	if got := stored(t, s, id); len(got) != added {
+		t.Errorf("%d results are stored, %d were accepted", len(got), added)
+	}
+}
+
 func TestGroupIsCommittedWithoutFlush(t *testing.T) {
 	s := open(t, Options{})
 	id := campaign(t, s, Campaign{})
