@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -110,10 +111,13 @@ func (s *Store) deleteOldest(ctx context.Context, failed int, since int64, limit
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return err
 		}
-		for _, id := range ids {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM results WHERE id = $1`, id); err != nil {
-				return err
-			}
+		list, err := json.Marshal(ids)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM results WHERE id IN (SELECT value FROM json_each($1))`,
+			string(list)); err != nil {
+			return err
 		}
 		for id, count := range campaigns {
 			if _, err := tx.ExecContext(ctx, `UPDATE campaigns SET pruned = pruned + $1 WHERE id = $2`, count, id); err != nil {

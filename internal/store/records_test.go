@@ -138,7 +138,7 @@ func TestVacuumShrinksTheDatabase(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{RowBudget: 300})
 	id := campaign(t, s, Campaign{})
-	fill(t, s, id, 0, 12_000)
+	fill(t, s, id, 0, 8_000)
 	ok(t, s.FinishCampaign(ctx, id, Finished, nil))
 	pages := func() (n int) { ok(t, s.w.QueryRow("PRAGMA page_count").Scan(&n)); return n }
 	before := pages()

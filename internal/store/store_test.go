@@ -349,7 +349,7 @@ func TestWritersAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestAddHoldsBack: while the disk is slow, Add blocks instead of collecting results in memory, and its context ends it.
+// TestAddHoldsBack: while the disk is slow, Add blocks instead of collecting results in memory; its context ends it.
 func TestAddHoldsBack(t *testing.T) {
 	s := open(t, Options{})
 	id := campaign(t, s, Campaign{})
