@@ -4,14 +4,13 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
 )
 
-// Client is the asking side (REQ) of one connection. It sends each request once: a stream socket loses nothing, and where
-// it breaks the caller must know. It is safe for concurrent use; requests wait for each other.
+// Client is the asking side (REQ) of one connection. It sends each request once: a stream socket loses nothing, and
+// where it breaks the caller must know. It is safe for concurrent use; requests wait for each other.
 type Client struct {
 	conn  net.Conn
 	limit int64
@@ -39,12 +38,11 @@ func NewClient(conn net.Conn, opt Options) (*Client, error) {
 		conn.Close()
 		return nil, err
 	}
-	// NNG starts at a random id too: a new connection should not look like the one before.
-	return &Client{conn: conn, limit: opt.MaxMessage, id: rand.Uint32()}, nil
+	return &Client{conn: conn, limit: opt.MaxMessage}, nil
 }
 
-// Do sends a request and returns its reply. When ctx ends first, the connection is closed: the stream may stand within a
-// message.
+// Do sends a request and returns its reply. When ctx ends first, the connection is closed: the stream may stand within
+// a message.
 func (c *Client) Do(ctx context.Context, body []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

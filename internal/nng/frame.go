@@ -46,7 +46,7 @@ var magic = []byte{0, 'S', 'P', 0}
 // PrefixSize is how many bytes IsHandshake needs.
 const PrefixSize = 4
 
-// IsHandshake reports whether a connection that begins with prefix speaks SP. A prefix shorter than PrefixSize never does.
+// IsHandshake reports whether a connection that begins with prefix speaks SP. One shorter than PrefixSize never does.
 func IsHandshake(prefix []byte) bool { return bytes.HasPrefix(prefix, magic) }
 
 // Errors of a peer that does not keep to the protocol, and of one that asks for too much.

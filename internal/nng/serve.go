@@ -89,8 +89,8 @@ type server struct {
 // Handlers run concurrently, at most opt.MaxConcurrent, and with bodies of opt.MaxMessage bytes in all unless one alone
 // has more; beyond that nothing is read. Replies go out in the order in which handlers end. REQ sends a request again,
 // same id and same bytes, when no reply came for 60 s: such a copy is not executed. While the first runs it is dropped,
-// because one reply is enough; once the first is answered the same reply is sent again, or nothing where it is no longer
-// kept, because the stream has delivered it already.
+// because one reply is enough; once the first is answered the same reply is sent again, or nothing where it was too
+// large to keep, because the stream has delivered it already.
 //
 // The context of the handlers is cancelled when the connection breaks. While the limits keep the reader waiting with a
 // message in hand this is seen only when a reply is written. Serve returns after the last handler has.

@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// This file implements the types of the HTTP API that concern whole runs: the daemon, campaigns, baselines, reports.
+// A field json.RawMessage holds a JSON document of package verdict or report, which wire does not know.
+
+// Ping is the answer to "are you there, and who are you".
+type Ping struct {
+	Version       string  `json:"version"`  // of the program
+	Protocol      int     `json:"protocol"` // the constant Protocol
+	UptimeSeconds float64 `json:"uptime_seconds"`
+	PID           int     `json:"pid"`
+}
+
+// Status is what `gpuemu status` prints of a daemon.
+type Status struct {
+	Version       string           `json:"version"`
+	UptimeSeconds float64          `json:"uptime_seconds"`
+	Socket        string           `json:"socket"`
+	Home          string           `json:"home"`
+	Store         StoreStatus      `json:"store"`
+	Campaigns     []CampaignStatus `json:"campaigns"` // running, oldest first
+}
+
+// StoreStatus describes the store of results.
+type StoreStatus struct {
+	Path    string `json:"path"`
+	Bytes   int64  `json:"bytes"`
+	Rows    int64  `json:"rows"`    // stored results
+	Version int    `json:"version"` // of the schema
+}
+
+// CampaignStatus is how far a running campaign is.
+type CampaignStatus struct {
+	ID      string    `json:"id"`
+	Kind    string    `json:"kind"`    // test, fuzz or ci
+	Project string    `json:"project"` // name in gpuemu.toml
+	Done    int       `json:"done"`
+	Planned int       `json:"planned"`
+	Failed  int       `json:"failed"`
+	Started time.Time `json:"started"`
+}
+
+// Error is why a request was not answered, or why a campaign ended early.
+type Error struct {
+	Code    string `json:"code"` // stable; listed in docs/errors.md
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"` // what to do next
+	Pos     string `json:"pos,omitempty"`  // file:line:col
+}
+
+func (e *Error) Error() string {
+	if e.Pos == "" {
+		return e.Message
+	}
+	return e.Pos + ": " + e.Message
+}
+
+// RunRequest starts a campaign.
+type RunRequest struct {
+	Config string `json:"config,omitempty"` // absolute path of gpuemu.toml; "" for none
+	Dir    string `json:"dir,omitempty"`    // the caller's working directory, absolute
+	Python string `json:"python,omitempty"` // interpreter that the caller resolved; "" lets the engine search
+	Kind   string `json:"kind"`             // test, fuzz or ci
+
+	Ops      []string `json:"ops,omitempty"` // none: all that are configured
+	Quick    bool     `json:"quick,omitempty"`
+	Thorough bool     `json:"thorough,omitempty"`
+	Seed     *Seed    `json:"seed,omitempty"` // master seed; absent: the configuration's, or drawn for fuzz
+
+	Iterations       int     `json:"iterations,omitempty"` // cases per op and dtype; 0: the configuration's
+	FailFast         bool    `json:"fail_fast,omitempty"`
+	TimeLimitSeconds float64 `json:"time_limit_seconds,omitempty"` // 0: none
+	Parallel         int     `json:"parallel,omitempty"`           // 0: one per core
+	Shard            string  `json:"shard,omitempty"`              // i/n, counted from 1; "": everything
+
+	Values  string   `json:"values,omitempty"` // distribution
+	Shapes  string   `json:"shapes,omitempty"` // strategy
+	DTypes  []string `json:"dtypes,omitempty"`
+	Layouts []string `json:"layouts,omitempty"`
+
+	Resume           *string `json:"resume,omitempty"`   // campaign to continue; "" for the last; absent: a new one
+	Baseline         string  `json:"baseline,omitempty"` // tag, or path of a JSON report
+	FailOnRegression bool    `json:"fail_on_regression,omitempty"`
+
+	// Attached cancels the campaign, keeping what is finished, when the connection of POST /v1/run is lost.
+	Attached bool `json:"attached,omitempty"`
+}
+
+// RunStarted answers a RunRequest. What follows are Events of this campaign.
+type RunStarted struct {
+	Campaign string `json:"campaign"`
+	Seed     Seed   `json:"seed"` // master seed in use
+	Planned  int    `json:"planned"`
+}
+
+// EventType says what an Event tells.
+type EventType string
+
+// The types of events. The first of POST /v1/run is started; every stream ends with exactly one done.
+const (
+	EventStarted  EventType = "started"  // Seed is set
+	EventProgress EventType = "progress" // counts have changed
+	EventFailure  EventType = "failure"  // a case failed: Result is set
+	EventHealth   EventType = "health"   // a remark on the campaign: Health is set
+	EventDone     EventType = "done"     // Summary is set, and Error if it did not run to its end
+)
+
+// Event is one message of a campaign's stream. The counts are those of the whole campaign so far.
+type Event struct {
+	Type      EventType `json:"type"`
+	Campaign  string    `json:"campaign"`
+	Done      int       `json:"done"`
+	Planned   int       `json:"planned"`
+	Passed    int       `json:"passed"`
+	Failed    int       `json:"failed"` // errors included
+	NotRun    int       `json:"not_run"`
+	Undecided int       `json:"undecided"`
+	Seed      *Seed     `json:"seed,omitempty"` // master seed in use
+
+	Result  json.RawMessage `json:"result,omitempty"`  // verdict.Result
+	Health  json.RawMessage `json:"health,omitempty"`  // verdict.HealthCheck
+	Summary json.RawMessage `json:"summary,omitempty"` // verdict.Summary
+	Error   *Error          `json:"error,omitempty"`
+}
+
+// BaselineRequest stores the latest results and artifact metrics of a project under a tag.
+type BaselineRequest struct {
+	Config   string `json:"config,omitempty"`
+	Tag      string `json:"tag"`
+	Campaign string `json:"campaign,omitempty"` // "": the last complete one
+}
+
+// BaselineReply says what a baseline holds.
+type BaselineReply struct {
+	Tag       string `json:"tag"`
+	Campaign  string `json:"campaign"`
+	Results   int    `json:"results"`
+	Artifacts int    `json:"artifacts"`
+}
+
+// DiffRequest compares results with a baseline.
+type DiffRequest struct {
+	Config   string `json:"config,omitempty"`
+	Dir      string `json:"dir,omitempty"`     // that relative paths are relative to
+	Baseline string `json:"baseline"`          // tag, or path of a JSON report
+	Against  string `json:"against,omitempty"` // campaign, tag or path; "": the last complete campaign
+}
+
+// DiffReply is the comparison.
+type DiffReply struct {
+	Diff        json.RawMessage `json:"diff"` // of package report
+	Regressions int             `json:"regressions"`
+}
+
+// CalibrateRequest fits tolerances to kernels that are known to be right.
+type CalibrateRequest struct {
+	Config     string `json:"config,omitempty"`
+	Python     string `json:"python,omitempty"`
+	Op         string `json:"op"`
+	DType      string `json:"dtype,omitempty"` // "": all that are configured
+	Iterations int    `json:"iterations,omitempty"`
+	Seed       *Seed  `json:"seed,omitempty"`
+	Write      bool   `json:"write,omitempty"` // into gpuemu.toml
+}
+
+// CalibrateReply has one entry per dtype.
+type CalibrateReply struct {
+	Calibrations []Calibration `json:"calibrations"`
+	Written      string        `json:"written,omitempty"` // path of the changed file
+}
+
+// Calibration is a fitted tolerance. False alarms were counted on the half of the cases that it was not fitted to.
+type Calibration struct {
+	Op             string  `json:"op"`
+	DType          string  `json:"dtype"`
+	ATol           float64 `json:"atol"`
+	RTol           float64 `json:"rtol"`
+	Fitted         int     `json:"fitted"`   // cases fitted to
+	HeldOut        int     `json:"held_out"` // cases tried on
+	FalseAlarms    int     `json:"false_alarms"`
+	FalseAlarmRate float64 `json:"false_alarm_rate"`
+}
+
+// CoverageReply says what of the configuration the stored results exercised.
+type CoverageReply struct {
+	Coverage json.RawMessage `json:"coverage"` // of package report
+}
+
+// ReportRequest makes a report of what is stored. It executes nothing. The answer is the report itself.
+type ReportRequest struct {
+	Config           string  `json:"config,omitempty"`
+	Format           string  `json:"format"` // text, json, junit, sarif, pr-comment or html
+	SinceHours       float64 `json:"since_hours,omitempty"`
+	Campaign         string  `json:"campaign,omitempty"` // "": the last
+	IncludeLint      bool    `json:"include_lint,omitempty"`
+	IncludeArtifacts bool    `json:"include_artifacts,omitempty"`
+}
