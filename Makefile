@@ -67,7 +67,7 @@ v3:
 # The packages with assembly, once without it.
 purego:
 	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
-	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent' ./internal/oracle
+	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
 
 fuzz-quick:
 	@$(STEP) "fuzz, 5s per target" sh tools/fuzz.sh 5s

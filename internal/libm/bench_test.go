@@ -64,7 +64,7 @@ func block(lo, hi float64) []float64 {
 
 func BenchmarkSlices(b *testing.B) {
 	for name, f := range map[string]func(dst, src []float64){
-		"Exp": libm.ExpSlice, "Log": libm.LogSlice,
+		"Exp": libm.ExpSlice, "Log": libm.LogSlice, "Tanh": libm.TanhSlice,
 		"Sincos":    func(dst, src []float64) { libm.SincosSlice(dst, dst, src) },
 		"BoxMuller": func(dst, src []float64) { copy(dst, src); libm.BoxMuller(dst) },
 	} {

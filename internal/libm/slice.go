@@ -38,6 +38,17 @@ func SincosSlice(sin, cos, src []float64) {
 	}
 }
 
+// TanhSlice sets dst[i] = Tanh(src[i]) for every i < len(src). dst has at least that length and may be src.
+func TanhSlice(dst, src []float64) {
+	dst = dst[:len(src)]
+	for i := 0; i < len(src); {
+		i += tanhGroups(dst[i:], src[i:])
+		for last := min(i+lanes, len(src)); i < last; i++ {
+			dst[i] = Tanh(src[i])
+		}
+	}
+}
+
 // LeastUniform stands in for a first uniform of 0 in BoxMuller, whose logarithm would be infinite.
 const LeastUniform = 1e-300
 

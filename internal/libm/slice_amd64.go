@@ -35,6 +35,14 @@ func sincosGroups(sin, cos, src []float64) int {
 	return 0
 }
 
+// tanhGroups is expGroups for Tanh.
+func tanhGroups(dst, src []float64) int {
+	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return tanhAVX2(&dst[:n][0], &src[0], n, &expQuads, &tanhQuads)
+	}
+	return 0
+}
+
 // boxMullerGroups is expGroups for BoxMuller, with groups of four pairs.
 func boxMullerGroups(vals []float64) int {
 	if n := len(vals) &^ (2*lanes - 1); n > 0 && cpu.X86.HasAVX2 {
@@ -51,6 +59,9 @@ func logAVX2(dst, src *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64
 
 //go:noescape
 func sincosAVX2(sin, cos, src *float64, n int, k *[19][lanes]float64) int
+
+//go:noescape
+func tanhAVX2(dst, src *float64, n int, k *[9][lanes]float64, t *tanhLanes) int
 
 //go:noescape
 func boxMullerAVX2(vals *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64, c *[19][lanes]float64) int
@@ -110,4 +121,33 @@ var circleQuads = [...][lanes]float64{
 	{LeastUniform, LeastUniform, LeastUniform, LeastUniform},
 	{-2, -2, -2, -2},
 	{2 * math.Pi, 2 * math.Pi, 2 * math.Pi, 2 * math.Pi},
+}
+
+// tanhLanes are the constants of Tanh beside those of Exp.
+type tanhLanes struct {
+	numbers [13][lanes]float64
+	words   [3][lanes]uint64
+}
+
+var tanhQuads = tanhLanes{
+	numbers: [...][lanes]float64{
+		{tanhC0, tanhC0, tanhC0, tanhC0},
+		{tanhC1, tanhC1, tanhC1, tanhC1},
+		{tanhC2, tanhC2, tanhC2, tanhC2},
+		{tanhC3, tanhC3, tanhC3, tanhC3},
+		{tanhC4, tanhC4, tanhC4, tanhC4},
+		{tanhC5, tanhC5, tanhC5, tanhC5},
+		{tanhC6, tanhC6, tanhC6, tanhC6},
+		{tanhC7, tanhC7, tanhC7, tanhC7},
+		{tanhSmall, tanhSmall, tanhSmall, tanhSmall},
+		{0x1p-28, 0x1p-28, 0x1p-28, 0x1p-28},
+		{20, 20, 20, 20},
+		{1, 1, 1, 1},
+		{2, 2, 2, 2},
+	},
+	words: [...][lanes]uint64{
+		{127, 127, 127, 127},
+		{1023 << 52, 1023 << 52, 1023 << 52, 1023 << 52},
+		{^uint64(halfBits), ^uint64(halfBits), ^uint64(halfBits), ^uint64(halfBits)},
+	},
 }

@@ -57,6 +57,23 @@
 #define minusTwo 544(SI)
 #define fullCircle 576(SI)
 
+#define tanhC0 0(R13)
+#define tanhC1 32(R13)
+#define tanhC2 64(R13)
+#define tanhC3 96(R13)
+#define tanhC4 128(R13)
+#define tanhC5 160(R13)
+#define tanhC6 192(R13)
+#define tanhC7 224(R13)
+#define tanhSmall 256(R13)
+#define tanhTiny 288(R13)
+#define tanhLimit 320(R13)
+#define tanhOne 352(R13)
+#define tanhTwo 384(R13)
+#define tanhIndex 416(R13)
+#define tanhBias 448(R13)
+#define tanhHigh 480(R13)
+
 // LOG takes x in Y0 to its logarithm in Y4. It clobbers Y0 to Y7. In the order of the code: off; z; k; inv, ln and lnLo
 // (Y3, Y6, Y5); zh, rh, rl, r (Y3); s, hi (Y4), lo (Y2); r², p.
 #define LOG(END) \
@@ -393,6 +410,137 @@ pairloop:
 	CMPQ BX, CX
 	JLT pairloop
 pairend:
+	VZEROUPPER
+	MOVQ BX, ret+40(FP)
+	RET
+
+// func tanhAVX2(dst, src *float64, n int, k *[9][lanes]float64, t *tanhLanes) int
+// Both ways of Tanh are computed for all lanes.
+TEXT ·tanhAVX2(SB), NOSPLIT, $32-48
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ k+24(FP), R12
+	MOVQ t+32(FP), R13
+	LEAQ ·expTable(SB), DX
+	XORQ BX, BX
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLQ $1, Y15, Y15         // |x| mask
+tanhloop:
+	VMOVUPD (SI)(BX*8), Y14     // x
+	VANDPD Y15, Y14, Y13        // a
+	VCMPPD $0x11, tanhLimit, Y13, Y0
+	VMOVMSKPD Y0, AX
+	CMPL AX, $15
+	JNE tanhend
+	VADDPD Y13, Y13, Y0         // 2a
+	VMULPD expInvLn2N, Y0, Y1
+	VADDPD expShift, Y1, Y1     // z, and n in its bits
+	VMOVUPD Y1, tmp-32(SP)
+	VSUBPD expShift, Y1, Y2
+	VMULPD expLn2HiN, Y2, Y3
+	VSUBPD Y3, Y0, Y0
+	VMULPD expLn2LoN, Y2, Y3
+	VSUBPD Y3, Y0, Y0           // r
+	MOVBLZX tmp-32(SP), R8
+	MOVBLZX tmp-24(SP), R9
+	MOVBLZX tmp-16(SP), R10
+	MOVBLZX tmp-8(SP), R11
+	ANDL $127, R8
+	ANDL $127, R9
+	ANDL $127, R10
+	ANDL $127, R11
+	SHLL $4, R8
+	SHLL $4, R9
+	SHLL $4, R10
+	SHLL $4, R11
+	VMOVUPD (DX)(R8*1), X4
+	VMOVUPD (DX)(R9*1), X5
+	VINSERTF128 $1, (DX)(R10*1), Y4, Y4
+	VINSERTF128 $1, (DX)(R11*1), Y5, Y5
+	VUNPCKLPD Y5, Y4, Y6        // tail
+	VUNPCKHPD Y5, Y4, Y4        // scale
+	VPAND tanhIndex, Y1, Y2
+	VPSLLQ $45, Y2, Y2
+	VPADDQ Y2, Y4, Y4           // hi
+	VPSRLQ $7, Y1, Y1
+	VPSLLQ $52, Y1, Y1
+	VPADDQ tanhBias, Y1, Y7     // 2^k
+	VMULPD Y0, Y0, Y1           // r2
+	VMULPD expC0, Y0, Y2
+	VADDPD half, Y2, Y2
+	VMULPD Y2, Y1, Y2
+	VMULPD expC2, Y0, Y3
+	VADDPD expC1, Y3, Y3
+	VMULPD Y1, Y1, Y1
+	VMULPD Y3, Y1, Y1
+	VADDPD Y1, Y2, Y2           // p
+	VADDPD Y0, Y6, Y6
+	VADDPD Y2, Y6, Y6
+	VMULPD Y6, Y4, Y6           // lo
+	VMULPD Y7, Y4, Y4           // hi·2^k
+	VMULPD Y7, Y6, Y6           // lo·2^k
+	VMOVUPD tanhOne, Y12
+	VMOVUPD tanhTwo, Y11
+	VADDPD Y12, Y4, Y0          // b
+	VSUBPD Y0, Y4, Y1
+	VADDPD Y12, Y1, Y1
+	VADDPD Y1, Y6, Y6           // lo
+	VADDPD Y6, Y0, Y1           // d
+	VSUBPD Y1, Y0, Y2
+	VADDPD Y6, Y2, Y2           // dl
+	VDIVPD Y1, Y11, Y3          // q
+	VANDPD tanhHigh, Y3, Y4     // qh
+	VANDPD tanhHigh, Y1, Y5     // dh
+	VMULPD Y5, Y4, Y6
+	VSUBPD Y6, Y11, Y6
+	VSUBPD Y5, Y1, Y7
+	VMULPD Y7, Y4, Y7
+	VSUBPD Y7, Y6, Y6
+	VSUBPD Y4, Y3, Y7
+	VMULPD Y1, Y7, Y7
+	VSUBPD Y7, Y6, Y6
+	VMULPD Y2, Y3, Y7
+	VSUBPD Y7, Y6, Y6           // lack
+	VMULPD half, Y3, Y7
+	VMULPD Y7, Y6, Y6           // ql
+	VSUBPD Y3, Y12, Y0          // y
+	VSUBPD Y0, Y12, Y1
+	VSUBPD Y3, Y1, Y1
+	VSUBPD Y6, Y1, Y1
+	VADDPD Y1, Y0, Y10
+	VANDPD Y15, Y10, Y10
+	VANDNPD Y14, Y15, Y1
+	VORPD Y1, Y10, Y10          // with the sign of x
+	VMULPD Y14, Y14, Y0         // t
+	VMULPD Y0, Y0, Y1           // t2
+	VMULPD Y1, Y1, Y2           // t4
+	VMULPD tanhC1, Y0, Y3
+	VADDPD tanhC0, Y3, Y3
+	VMULPD tanhC3, Y0, Y4
+	VADDPD tanhC2, Y4, Y4
+	VMULPD Y4, Y1, Y4
+	VADDPD Y4, Y3, Y3
+	VMULPD tanhC7, Y0, Y4
+	VADDPD tanhC6, Y4, Y4
+	VMULPD Y4, Y1, Y4
+	VMULPD tanhC5, Y0, Y5
+	VADDPD tanhC4, Y5, Y5
+	VADDPD Y4, Y5, Y5
+	VMULPD Y5, Y2, Y5
+	VADDPD Y5, Y3, Y3           // p
+	VMULPD Y0, Y14, Y4
+	VMULPD Y3, Y4, Y4
+	VADDPD Y4, Y14, Y4
+	VCMPPD $0x12, tanhSmall, Y13, Y0
+	VBLENDVPD Y0, Y4, Y10, Y10
+	VCMPPD $0x11, tanhTiny, Y13, Y0
+	VBLENDVPD Y0, Y14, Y10, Y10
+	VMOVUPD Y10, (DI)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT tanhloop
+tanhend:
 	VZEROUPPER
 	MOVQ BX, ret+40(FP)
 	RET

@@ -8,3 +8,4 @@ func expGroups(dst, src []float64) int         { return 0 }
 func logGroups(dst, src []float64) int         { return 0 }
 func sincosGroups(sin, cos, src []float64) int { return 0 }
 func boxMullerGroups(vals []float64) int       { return 0 }
+func tanhGroups(dst, src []float64) int        { return 0 }

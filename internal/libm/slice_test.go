@@ -15,7 +15,7 @@ func sliceArguments(n int) []float64 {
 	special := []float64{
 		0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), subnormal, 0x1p-1022, -subnormal,
 		math.MaxFloat64, -math.MaxFloat64, 0x1p-54, -0x1p-54, math.Nextafter(0x1p-54, 0), math.Nextafter(-0x1p-54, 0),
-		512, -512, math.Nextafter(512, 0), math.Nextafter(-512, 0), 0x1p-30, 0x1p20, math.Pi / 2, math.Pi, 1e-300,
+		20, -20, 0.25, -0.25, 0x1p-28, -0x1p-28, math.Nextafter(0x1p-28, 0), 512, -512, math.Nextafter(512, 0), math.Nextafter(-512, 0), 0x1p-30, 0x1p20, math.Pi / 2, math.Pi, 1e-300,
 		math.Nextafter(1, 0), math.Nextafter(1, 2), 709.9, -745.2, -708.5,
 	}
 	r := rand.New(rand.NewPCG(5, 6))
@@ -55,6 +55,8 @@ func TestSlicesHaveTheBitsOfTheScalars(t *testing.T) {
 	check("Exp", libm.Exp, a)
 	libm.LogSlice(a, xs)
 	check("Log", libm.Log, a)
+	libm.TanhSlice(a, xs)
+	check("Tanh", libm.Tanh, a)
 	libm.SincosSlice(a, b, xs)
 	check("Sin", libm.Sin, a)
 	check("Cos", libm.Cos, b)
@@ -68,10 +70,11 @@ func TestSlicesOfAnyLength(t *testing.T) {
 			slice  func(dst, src []float64)
 			scalar func(float64) float64
 		}{
-			"Exp": {libm.ExpSlice, libm.Exp},
-			"Log": {libm.LogSlice, libm.Log},
-			"Sin": {func(dst, src []float64) { libm.SincosSlice(dst, make([]float64, len(src)), src) }, libm.Sin},
-			"Cos": {func(dst, src []float64) { libm.SincosSlice(make([]float64, len(src)), dst, src) }, libm.Cos},
+			"Exp":  {libm.ExpSlice, libm.Exp},
+			"Log":  {libm.LogSlice, libm.Log},
+			"Tanh": {libm.TanhSlice, libm.Tanh},
+			"Sin":  {func(dst, src []float64) { libm.SincosSlice(dst, make([]float64, len(src)), src) }, libm.Sin},
+			"Cos":  {func(dst, src []float64) { libm.SincosSlice(make([]float64, len(src)), dst, src) }, libm.Cos},
 		} {
 			src := xs[100+n : 100+2*n]
 			dst := append(append([]float64(nil), src...), 42)

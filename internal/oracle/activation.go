@@ -79,11 +79,12 @@ func (m *arith) geluErf(x num) num {
 	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
 }
 
+const sqrt2OverPi = 0.79788456080286535588 // √(2/π)
+
 // geluTanh returns x/2·(1+tanh(√(2/π)(x+0.044715x³))).
 func (m *arith) geluTanh(x num) num {
-	const c = 0.79788456080286535588 // √(2/π)
 	cube := m.mul(m.mul(x, x), x)
-	t := m.tanh(m.scale(m.add(x, m.scale(cube, 0.044715)), c))
+	t := m.tanh(m.scale(m.add(x, m.scale(cube, 0.044715)), sqrt2OverPi))
 	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
 }
 
@@ -126,11 +127,20 @@ func (m *arith) softplus(x num, beta, threshold float64) num {
 
 func activationOps() []*Op {
 	const arithmetic = "float32 arithmetic (float64 for float64), one rounding to the output type"
+	inRuns := map[string]func(r *run, x bulk) (bulk, bool){
+		"gelu_tanh": (*run).geluTanhAll, "silu": (*run).siluAll, "sigmoid": (*run).sigmoidAll,
+		"tanh": func(r *run, x bulk) (bulk, bool) { y := r.tmp[0].of(len(x.v)); return y, r.tanhAll(y, x) },
+		"exp":  func(r *run, x bulk) (bulk, bool) { y := r.tmp[0].of(len(x.v)); return y, r.expAll(y, x) },
+	}
 	op := func(name, doc, contract string, f func(c *call, x num) num, attrs ...opspec.Attr) *Op {
-		return &Op{
+		o := &Op{
 			Name: name, Family: "activation", Doc: doc, Contract: contract,
 			Schema: elementwise(attrs, "input"), ref: unary(f),
 		}
+		if all := inRuns[name]; all != nil {
+			o.ref = unaryAll(f, all)
+		}
+		return o
 	}
 	alpha := floatAttr("alpha", "slope (leaky_relu) or scale (elu) for negative inputs", 0.01, 0.2)
 	eluAlpha := alpha

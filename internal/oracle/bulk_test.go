@@ -132,3 +132,52 @@ func TestExtent(t *testing.T) {
 		}
 	}
 }
+
+// TestRunsOfActivations: a run is refused or has the bits of the activation of each element.
+func TestRunsOfActivations(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for name, op := range map[string]struct {
+		all func(r *run, x bulk) (bulk, bool)
+		num func(m *arith, x num) num
+	}{
+		"sigmoid":   {(*run).sigmoidAll, (*arith).sigmoid},
+		"silu":      {(*run).siluAll, (*arith).silu},
+		"gelu_tanh": {(*run).geluTanhAll, (*arith).geluTanh},
+		"tanh": {
+			func(r *run, x bulk) (bulk, bool) { y := r.tmp[0].of(len(x.v)); return y, r.tanhAll(y, x) }, (*arith).tanh,
+		},
+	} {
+		accepted := 0
+		for range 4000 {
+			d := []dtype.DType{dtype.Float32, dtype.Float64}[r.IntN(2)]
+			c := newRun(&call{T: d, arith: newArith(d, []string{"gpu", "ieee"}[r.IntN(2)])})
+			x := make([]float64, 1+r.IntN(30))
+			scale := math.Ldexp(1, r.IntN(12)-5)
+			for i := range x {
+				if x[i] = r.NormFloat64() * scale; r.IntN(40) == 0 {
+					x[i] = drawNum(r, true).v
+				}
+			}
+			if ext := extentOf(x); !ext.finite || ext.least < c.flush {
+				continue
+			}
+			in := c.x.of(len(x))
+			in.fill(x)
+			got, ok := op.all(c, in)
+			if !ok {
+				continue
+			}
+			accepted++
+			for i, v := range x {
+				want := op.num(&c.arith, c.input(v))
+				if g := got.at(i); math.Float64bits(g.v) != math.Float64bits(want.v) ||
+					math.Float64bits(g.e) != math.Float64bits(want.e) || want.w != 0 {
+					t.Fatalf("%s(%x) = %x in a run, want %x", name, v, g, want)
+				}
+			}
+		}
+		if accepted < 1000 {
+			t.Errorf("%s: only %d of 4000 runs were ordinary", name, accepted)
+		}
+	}
+}
