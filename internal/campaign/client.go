@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -92,14 +94,51 @@ func (e *Engine) Submit(ctx context.Context, p Project, sub Submission) (*verdic
 		if inputs, err = e.inputsOf(ctx, schema, c, ""); err != nil {
 			return nil, err
 		}
-	} else if schema, c, inputs, err = sess.subject.given(sub); err != nil {
-		return nil, err
+	} else {
+		own, giveBack, err := sess.withKwargs(sub.Attrs)
+		if err != nil {
+			return nil, err
+		}
+		defer giveBack()
+		sess = own
+		if schema, c, inputs, err = sess.subject.given(sub); err != nil {
+			return nil, err
+		}
 	}
 	res, err := sess.judgeOutputs(ctx, schema, c, inputs, sub.Outputs)
 	if err != nil {
 		return nil, err
 	}
 	return res, e.keep(ctx, p, c, inputs, res)
+}
+
+// withKwargs returns the session with what is given beside the attributes of the schema, as text, passed on to the
+// reference. The catalogue's own references take nothing but attributes: a name they do not know would be ignored.
+// The result's function must be called when done.
+func (s *session) withKwargs(given map[string]string) (*session, func(), error) {
+	extra := opspec.Attrs{}
+	for name, text := range given {
+		if _, ok := s.subject.schema.Attr(name); !ok {
+			extra[name] = text
+		}
+	}
+	if len(extra) == 0 {
+		return s, func() {}, nil
+	}
+	if _, builtin := builtinName(s.subject.reference); builtin {
+		var known []string
+		for i := range s.subject.schema.Attrs {
+			known = append(known, s.subject.schema.Attrs[i].Name)
+		}
+		name := slices.Min(slices.Collect(maps.Keys(extra)))
+		return nil, nil, diag.Errorf(UnknownAttr, diag.Suggest(name, known, "gpuemu ops NAME lists the attributes"),
+			"%s has no attribute %q", s.subject.reference, name)
+	}
+	sub := *s.subject
+	sub.kwargs = opspec.Attrs{}
+	maps.Copy(sub.kwargs, s.subject.kwargs)
+	maps.Copy(sub.kwargs, extra)
+	return &session{subject: &sub, executor: s.executor}, s.executor.lend(&sub, s.subject), nil
 }
 
 // given makes the case of inputs that a client sent.
@@ -109,6 +148,7 @@ func (s *subject) given(sub Submission) (*opspec.Schema, opspec.Case, map[string
 		return nil, c, nil, diag.Errorf(BadOptions, "send the inputs, or the text of the case", "there are no inputs")
 	}
 	attrs := opspec.Attrs{}
+	maps.Copy(attrs, s.attrs) // what the configuration fixes, unless the client says otherwise
 	for name, text := range sub.Attrs {
 		if attr, ok := s.schema.Attr(name); ok {
 			resolved, err := s.schema.ResolveAttrs(map[string]string{name: text})
@@ -164,53 +204,101 @@ func (s *subject) typeOf(inputs, outputs []tensor.Named) dtype.DType {
 	return inputs[0].Tensor.DType
 }
 
-// FuzzSummary is what a run with a configuration of the published fuzzer found.
+// PublishedRun is a run of the published fuzzer.
+type PublishedRun struct {
+	Op         string
+	Config     gen.FuzzConfig
+	Seed       uint64 // master seed
+	Iterations int
+	FailFast   bool            // end at the first case that does not pass
+	Raw        json.RawMessage // the configuration as it came, to be stored; nil: it is not
+}
+
+// FuzzSummary is what a run of the published fuzzer found.
 type FuzzSummary struct {
 	Seed     uint64
 	Counts   verdict.Counts
-	Failures []verdict.Result
+	Failures []verdict.Result // what did not pass, the first maxKeptFailures
 }
 
-// maxKeptFailures bounds the failures that FuzzPublished returns; all of them are stored.
-const maxKeptFailures = 1000
+const (
+	// maxKeptFailures bounds the failures that FuzzPublished returns; all of them are stored.
+	maxKeptFailures = 1000
+	// MaxPublishedBytes is the largest case of the published fuzzer that is made, all inputs together: several times
+	// what its default options give, and small enough for a machine that also holds the expected values in float64.
+	MaxPublishedBytes = 1 << 30
+)
 
-// FuzzPublished runs cases of the published fuzzer, bit for bit its own, and stores failures.
-func (e *Engine) FuzzPublished(
-	ctx context.Context, p Project, op string, fc gen.FuzzConfig, master uint64, iterations int, failFast bool,
-	raw json.RawMessage,
-) (*FuzzSummary, error) {
-	if iterations < 0 || iterations > MaxCases {
-		return nil, diag.Errorf(BadOptions, fmt.Sprintf("use at most %d", MaxCases), "%d iterations asked for", iterations)
+// CheckPublished refuses a configuration that allows a case of more than MaxPublishedBytes.
+func CheckPublished(fc gen.FuzzConfig) error {
+	elems := 0.0 // a float does not overflow, and nothing near the limit is rounded
+	product := func(lists ...[]int) float64 {
+		p := 1.0
+		for _, list := range lists {
+			p *= float64(slices.Max(append([]int{0}, list...)))
+		}
+		return p
 	}
-	sess, release, err := e.session(ctx, p, op)
+	inputs := max(len(fc.Inputs), 1)
+	if fc.Schema == nil {
+		elems = product(fc.Shapes.BatchSizes, fc.Shapes.SeqLengths, fc.Shapes.HiddenDims)
+		for _, edge := range fc.Shapes.EdgeCases {
+			p := 1.0
+			for _, n := range edge {
+				p *= float64(n)
+			}
+			elems = max(elems, p)
+		}
+	} else {
+		sizes := func(names []string) float64 {
+			p := 1.0
+			for _, name := range names {
+				if d, ok := fc.Schema.Dim(name); ok && len(d.Candidates) > 0 {
+					p *= product(d.Candidates)
+				}
+			}
+			return p
+		}
+		for i := range fc.Schema.Inputs {
+			elems = max(elems, sizes(fc.Schema.Inputs[i].Dims))
+		}
+		for i := range fc.Schema.Outputs {
+			elems = max(elems, sizes(fc.Schema.Outputs[i].Dims))
+		}
+	}
+	size := 0
+	for _, d := range fc.DTypes {
+		size = max(size, d.Size())
+	}
+	if bytes := elems * float64(inputs) * float64(size); bytes > MaxPublishedBytes {
+		return diag.Errorf(BadOptions, "use smaller sizes or a narrower dtype",
+			"these options allow a case with %.0f bytes of inputs, the limit is %d", bytes, MaxPublishedBytes)
+	}
+	return nil
+}
+
+// FuzzPublished runs cases of the published fuzzer, bit for bit its own, and stores those that do not pass.
+func (e *Engine) FuzzPublished(ctx context.Context, p Project, run PublishedRun) (*FuzzSummary, error) {
+	if run.Iterations < 0 || run.Iterations > MaxCases {
+		return nil, diag.Errorf(BadOptions, fmt.Sprintf("use at most %d", MaxCases), "%d iterations asked for",
+			run.Iterations)
+	}
+	if err := CheckPublished(run.Config); err != nil {
+		return nil, err
+	}
+	sess, release, err := e.session(ctx, p, run.Op)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if raw != nil {
-		if err := e.Store.SaveFuzzConfig(ctx, master, raw); err != nil {
+	if run.Raw != nil {
+		if err := e.Store.SaveFuzzConfig(ctx, run.Seed, run.Raw); err != nil {
 			return nil, err
 		}
 	}
-	out := &FuzzSummary{Seed: master}
-	for i := range iterations {
-		fz, err := fc.Case(master, i)
-		if err != nil {
-			return nil, err
-		}
-		list, err := tensorsOf(fz)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == 1 { // of several, each keeps its place: the published fuzzer draws by position
-			list = sess.subject.ordered(list)
-		}
-		schema, c := sess.subject.caseOfTensors(list, valuesPublished, fz.DType, sess.subject.attrs, fz.Seed)
-		inputs := map[string]*tensor.Tensor{}
-		for _, in := range list {
-			inputs[in.Name] = in.Tensor
-		}
-		res, err := sess.run(ctx, schema, c, inputs)
+	out := &FuzzSummary{Seed: run.Seed}
+	for i := range run.Iterations {
+		res, err := sess.published(ctx, p, run, i)
 		if err != nil {
 			return nil, err
 		}
@@ -218,17 +306,39 @@ func (e *Engine) FuzzPublished(
 		if res.Verdict == verdict.Pass {
 			continue
 		}
-		if err := e.keep(ctx, p, c, inputs, res); err != nil {
-			return nil, err
-		}
 		if len(out.Failures) < maxKeptFailures {
 			out.Failures = append(out.Failures, *res)
 		}
-		if failFast && res.Verdict.Failed() {
+		if run.FailFast {
 			break
 		}
 	}
 	return out, nil
+}
+
+// published makes, runs and judges one case of the published fuzzer, and stores it unless it passes.
+func (s *session) published(ctx context.Context, p Project, run PublishedRun, i int) (*verdict.Result, error) {
+	fz, err := run.Config.Case(run.Seed, i)
+	if err != nil {
+		return nil, err
+	}
+	list, err := tensorsOf(fz)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 1 { // of several, each keeps its place: the published fuzzer draws by position
+		list = s.subject.ordered(list)
+	}
+	schema, c := s.subject.caseOfTensors(list, valuesPublished, fz.DType, s.subject.attrs, fz.Seed)
+	inputs := map[string]*tensor.Tensor{}
+	for _, in := range list {
+		inputs[in.Name] = in.Tensor
+	}
+	res, err := s.run(ctx, schema, c, inputs)
+	if err != nil || res.Verdict == verdict.Pass {
+		return res, err
+	}
+	return res, s.executor.engine.keep(ctx, p, c, inputs, res)
 }
 
 // InputNames returns the names of an op's inputs, as its schema orders them.

@@ -60,8 +60,10 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 			old.idle.Stop()
 		}
 		old.users++
-		old.subject.rules = s.rules // a calibration may have been stored since
-		return old, func() { e.release(key, old) }, nil
+		// Each user has a subject of its own: a calibration may have been stored since, and others are judging by theirs.
+		own := &session{subject: s, executor: old.executor}
+		giveBack := old.executor.lend(s, old.subject)
+		return own, func() { giveBack(); e.release(key, old) }, nil
 	}
 	x, err := e.newExecutor(p, []*subject{s}, 1, forJudging)
 	if err != nil {
