@@ -15,7 +15,8 @@ func sliceArguments(n int) []float64 {
 	special := []float64{
 		0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), subnormal, 0x1p-1022, -subnormal,
 		math.MaxFloat64, -math.MaxFloat64, 0x1p-54, -0x1p-54, math.Nextafter(0x1p-54, 0), math.Nextafter(-0x1p-54, 0),
-		20, -20, 0.25, -0.25, 0x1p-28, -0x1p-28, math.Nextafter(0x1p-28, 0), 512, -512, math.Nextafter(512, 0), math.Nextafter(-512, 0), 0x1p-30, 0x1p20, math.Pi / 2, math.Pi, 1e-300,
+		20, -20, 0.25, -0.25, 0x1p-28, -0x1p-28, math.Nextafter(0x1p-28, 0),
+		512, -512, math.Nextafter(512, 0), math.Nextafter(-512, 0), 0x1p-30, 0x1p20, math.Pi / 2, math.Pi, 1e-300,
 		math.Nextafter(1, 0), math.Nextafter(1, 2), 709.9, -745.2, -708.5,
 	}
 	r := rand.New(rand.NewPCG(5, 6))
