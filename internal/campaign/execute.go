@@ -67,7 +67,7 @@ func (x *executor) attempt(
 			verdict.NotRun, failure.Reason, failure.Msg, failure.Hint, failure.Stderr
 		return nil
 	}
-	reply, err := x.candidate(s).Run(ctx, s.call(c, inputs, false))
+	reply, err := invoke(ctx, x.candidate(s), s.call(c, inputs, false))
 	var f *runner.Failure
 	switch {
 	case err == nil:
@@ -88,6 +88,21 @@ func (x *executor) attempt(
 		res.Stderr = "" // what a passing candidate prints is nobody's business
 	}
 	return nil
+}
+
+// maxLost is how often a case whose process was killed from outside is tried again. The case is not to blame, and a run
+// that is disturbed should end like one that is not; a process that the system kills every time has some reason.
+const maxLost = 4
+
+// invoke runs a call, again where the process was lost through no fault of its own.
+func invoke(ctx context.Context, r runner.Runner, call *runner.Call) (*runner.Reply, error) {
+	for lost := 0; ; lost++ {
+		reply, err := r.Run(ctx, call)
+		var f *runner.Failure
+		if lost == maxLost || !errors.As(err, &f) || f.Reason != verdict.WorkerLost {
+			return reply, err
+		}
+	}
 }
 
 // blame is the verdict for what a candidate did instead of replying: its own doing is an error, the rest not_run.

@@ -37,7 +37,7 @@ func (x *executor) want(
 		}
 		catalogue = wants
 	}
-	reply, err := x.reference(s).Run(ctx, s.call(c, inputs, true))
+	reply, err := invoke(ctx, x.reference(s), s.call(c, inputs, true))
 	if err != nil {
 		if f := new(runner.Failure); errors.As(err, &f) {
 			return nil, 0, referenceFailure(f), nil

@@ -1,6 +1,10 @@
 package verdict
 
-import "time"
+import (
+	"math"
+	"slices"
+	"time"
+)
 
 // Result is what came out of one case. It is the row of the store, the entry of a report and of a baseline.
 type Result struct {
@@ -34,7 +38,7 @@ type Result struct {
 	ReferenceTime time.Duration `json:"reference_ns,omitempty"`
 }
 
-// Output is the comparison of one output. Numbers of values that are not finite are strings in JSON.
+// Output is the comparison of one output. Values of elements are text; all numbers are finite (see Saturated).
 type Output struct {
 	Name   string  `json:"name"`
 	DType  string  `json:"dtype"`
@@ -112,6 +116,34 @@ func (r *Result) MaxRel() float64 {
 		worst = max(worst, r.Outputs[i].MaxRel)
 	}
 	return worst
+}
+
+// Saturated returns a copy whose numbers JSON can express: an infinity becomes the largest float64 of its sign, and so
+// does NaN, which is no error that could be called small.
+func (r *Result) Saturated() *Result {
+	c := *r
+	c.Outputs = slices.Clone(r.Outputs)
+	for i := range c.Outputs {
+		o := &c.Outputs[i]
+		saturate(&o.ATol, &o.RTol, &o.MaxAbs, &o.MeanAbs, &o.P50Abs, &o.P90Abs, &o.P99Abs, &o.MaxRel, &o.MeanRel, &o.MeanULP,
+			&o.MaxRatio, &o.MaxWant)
+		o.Worst = slices.Clone(o.Worst)
+		for k := range o.Worst {
+			saturate(&o.Worst[k].Bound, &o.Worst[k].Abs, &o.Worst[k].Rel)
+		}
+	}
+	return &c
+}
+
+func saturate(numbers ...*float64) {
+	for _, x := range numbers {
+		switch {
+		case math.IsNaN(*x) || *x > math.MaxFloat64:
+			*x = math.MaxFloat64
+		case *x < -math.MaxFloat64:
+			*x = -math.MaxFloat64
+		}
+	}
 }
 
 // Key identifies the case across runs: what baselines match by.

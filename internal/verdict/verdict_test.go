@@ -2,6 +2,8 @@ package verdict
 
 import (
 	"encoding/json"
+	"math"
+	"reflect"
 	"testing"
 )
 
@@ -78,5 +80,30 @@ func TestTallyAddsUp(t *testing.T) {
 	ops := tally.Ops()
 	if len(ops) != 2 || ops[0].Op != "a" || ops[0].MaxAbs != 2 || ops[1].Total != 6 {
 		t.Errorf("Ops() = %+v", ops)
+	}
+}
+
+// TestSaturated goes through all numbers of an output by reflection, so that a new one is not forgotten.
+func TestSaturated(t *testing.T) {
+	for _, odd := range []float64{math.Inf(1), math.Inf(-1), math.NaN()} {
+		r := &Result{Op: "softmax", Outputs: []Output{{Worst: []Element{{}}}}}
+		fill := func(v reflect.Value) {
+			for i := range v.NumField() {
+				if f := v.Field(i); f.Kind() == reflect.Float64 {
+					f.SetFloat(odd)
+				}
+			}
+		}
+		fill(reflect.ValueOf(&r.Outputs[0]).Elem())
+		fill(reflect.ValueOf(&r.Outputs[0].Worst[0]).Elem())
+		if _, err := json.Marshal(r); err == nil {
+			t.Fatalf("Marshal with %v succeeded: the test is empty", odd)
+		}
+		if _, err := json.Marshal(r.Saturated()); err != nil {
+			t.Errorf("Marshal of Saturated with %v: %v", odd, err)
+		}
+		if got := r.Outputs[0].MaxAbs; got == got && !math.IsInf(got, 0) {
+			t.Errorf("Saturated changed its receiver: %v", got)
+		}
 	}
 }
