@@ -3,12 +3,15 @@
 package runner
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/verdict"
 )
 
@@ -50,4 +53,19 @@ func TestOtherVersion(t *testing.T) {
 	reply := `{\"ok\":true,\"version\":2,\"id\":1}`
 	r := newRunner(t, Spec{Target: `worker:sh -c 'printf "\036\0\0\0` + reply + `" >&4; cat <&3'`})
 	fails(t, r, small(t), verdict.NotStarted, "speaks version 2 of the protocol, want 1")
+}
+
+// TestExampleIsTheOneOfTheDocs: the page shows the program that is tested.
+func TestExampleIsTheOneOfTheDocs(t *testing.T) {
+	source, err := os.ReadFile("testdata/goworker/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", "formats", "worker-v1.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, append([]byte("```go\n"), append(source, "```\n"...)...)) {
+		t.Error("docs/formats/worker-v1.md does not show testdata/goworker/main.go as it is")
+	}
 }
