@@ -181,3 +181,20 @@ func TestRunsOfActivations(t *testing.T) {
 		}
 	}
 }
+
+func TestRunsOfExactTerms(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	for range 2000 {
+		x := make([]float64, r.IntN(40))
+		var got, want sum
+		for i := range x {
+			if x[i] = drawNum(r, true).v; x[i]-x[i] != 0 {
+				x[i] = math.Copysign(0, -1)
+			}
+			want.add(exact(x[i]))
+		}
+		if got.addExact(x); got != want {
+			t.Fatalf("addExact(%x) = %+v, want %+v", x, got, want)
+		}
+	}
+}

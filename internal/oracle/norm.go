@@ -51,10 +51,7 @@ func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, 
 	if c.attrs.Str("moments") == "output" {
 		mean, rstd = c.cast(mean), c.cast(rstd)
 	}
-	for i, v := range x {
-		w, b := wb(i)
-		out.set(at+i, c.normalised(c.input(v), mean, rstd, w, b))
-	}
+	c.normalise(out, at, x, mean, rstd, wb)
 }
 
 func (c *call) layernorm() error {

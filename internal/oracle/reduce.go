@@ -36,6 +36,10 @@ func (c *call) rows(name string, width int, f func(r int, x []float64)) {
 // sumRow returns the sum of a row of inputs.
 func (m *arith) sumRow(x []float64) num {
 	var s sum
+	if ext := extentOf(x); ext.finite && ext.least >= m.flush {
+		s.addExact(x)
+		return s.total(m)
+	}
 	for _, v := range x {
 		s.add(m.input(v))
 	}

@@ -49,6 +49,20 @@ func (s *sum) add(t num) {
 	}
 }
 
+// addExact adds exact terms, all finite, as add does one by one. It takes no branch on their signs.
+func (s *sum) addExact(x []float64) {
+	v, pos, neg := s.v, s.pos, s.neg
+	for _, t := range x {
+		bits := math.Float64bits(t)
+		below := uint64(int64(bits) >> 63) // all ones for negative terms
+		v += t
+		pos += math.Float64frombits(bits &^ below)
+		neg += math.Float64frombits(bits & below &^ (1 << 63))
+	}
+	s.n += len(x)
+	s.v, s.pos, s.neg = v, pos, neg
+}
+
 // gamma returns n·u/(1-n·u), the growth of n roundings (Higham, Lemma 3.1).
 func (m *arith) gamma(n int) float64 {
 	g := float64(float64(n) * m.u)
