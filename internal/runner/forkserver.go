@@ -211,8 +211,8 @@ func (s *forkServer) fork(script string, memory int64, deadline time.Time, files
 	return f, nil
 }
 
-// forked is a child of the fork server. Its server keeps it as a zombie until the next request, so that its pid and group
-// cannot be somebody else's while this value is in use.
+// forked is a child of the fork server. Its server keeps it as a zombie until the next request, so that its pid and
+// group cannot be somebody else's while this value is in use.
 type forked struct {
 	pid  int
 	done chan struct{}

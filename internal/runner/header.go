@@ -23,8 +23,8 @@ import (
 // protocolVersion is what a worker must answer to the first request.
 const protocolVersion = 1
 
-// maxHeader limits the header of a reply. A traceback of 16 KiB is the longest thing in ours; names of outputs add up to
-// less.
+// maxHeader limits the header of a reply. A traceback of 16 KiB is the longest thing in ours; names of outputs add up
+// to less.
 const maxHeader = 16 << 20
 
 // replyHeader is what a worker answers.

@@ -133,8 +133,8 @@ func (p *pool[T]) isClosed() bool {
 	return p.closed
 }
 
-// close ends all residents and waits for the callers at work: until they notice that their resident is gone (endBusy), or
-// until whoever closes has made them stop by other means.
+// close ends all residents and waits for the callers at work: until they notice that their resident is gone (endBusy),
+// or until whoever closes has made them stop by other means.
 func (p *pool[T]) close(endBusy bool) {
 	p.mu.Lock()
 	p.closed = true

@@ -41,7 +41,8 @@ func TestProgramWorker(t *testing.T) {
 
 // TestProgramThatIsNone: a program that knows nothing of the protocol is said to be one.
 func TestProgramThatIsNone(t *testing.T) {
-	fails(t, newRunner(t, Spec{Target: "worker:true"}), small(t), verdict.Raised, "exited with status 0 instead of replying")
+	fails(t, newRunner(t, Spec{Target: "worker:true"}), small(t), verdict.Raised,
+		"exited with status 0 instead of replying")
 	fails(t, newRunner(t, Spec{Target: `worker:sh -c 'printf "\001\0\0\0x" >&4; cat <&3'`}), small(t), verdict.BadReply,
 		"header is not JSON of a reply")
 	dir := t.TempDir()

@@ -10,8 +10,8 @@ import (
 	"gpuemu/internal/diag"
 )
 
-// FindPython returns the interpreter of a project: the first of explicit that is not empty (the key python of the op, then
-// that of the project), GPUEMU_PYTHON, that of $VIRTUAL_ENV, that of .venv in dir, python3 on PATH. What was named
+// FindPython returns the interpreter of a project: the first of explicit that is not empty (the key python of the op,
+// then that of the project), GPUEMU_PYTHON, that of $VIRTUAL_ENV, that of .venv in dir, python3 on PATH. What was named
 // outright must exist; a virtual environment that has none is passed over. Paths are relative to dir.
 func FindPython(explicit []string, getenv func(string) string, dir string) (string, error) {
 	for i, name := range append(append([]string{}, explicit...), getenv("GPUEMU_PYTHON")) {

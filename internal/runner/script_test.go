@@ -146,11 +146,11 @@ import atexit, threading, time, os
 def late():
     time.sleep(0.05)
     print("thread", file=sys.stderr)
-threading.Thread(target=late).start()
 atexit.register(lambda: print("atexit", file=sys.stderr))
 json.dump(encode_tensor(np.random.rand(3)), sys.stdout)
 print(os.getpid() == os.getpgid(0), "seen" in sys.modules, file=sys.stderr)
 sys.modules["seen"] = sys
+threading.Thread(target=late).start()
 `
 	both(t, source, Spec{}, func(t *testing.T, r Runner) {
 		first := mustRun(t, r, small(t))
@@ -186,7 +186,8 @@ json.dump({"outputs": {"y": json.load(sys.stdin)["inputs"]["x"]}}, sys.stdout)
 	if r.(*scriptRunner).fork.Load() {
 		t.Error("the fork server is used without numpy")
 	}
-	fails(t, script(t, "", Spec{Python: "/nowhere/python"}), small(t), verdict.NotStarted, "/nowhere/python cannot be started")
+	fails(t, script(t, "", Spec{Python: "/nowhere/python"}), small(t), verdict.NotStarted,
+		"/nowhere/python cannot be started")
 }
 
 func TestExecutables(t *testing.T) {

@@ -65,8 +65,8 @@ type scriptReply struct {
 	scriptTensor
 }
 
-// parseScriptReply reads what a script wrote to standard output. Outputs come in the order of call.Outputs, others after
-// them by name. The error is a *Failure.
+// parseScriptReply reads what a script wrote to standard output. Outputs come in the order of call.Outputs, others
+// after them by name. The error is a *Failure.
 func parseScriptReply(stdout []byte, call *Call) ([]tensor.Named, error) {
 	text := bytes.TrimSpace(stdout)
 	if len(text) == 0 {
@@ -126,7 +126,7 @@ func orderedNames(outputs map[string]*scriptTensor, call *Call) []string {
 // liftMin is the length above which data is lifted out of a reply before it is parsed.
 const liftMin = 256
 
-// liftData takes long values of the key "data" out of JSON text and puts "#0", "#1", … in their place, which no base64
+// liftData takes long values of the key "data" out of JSON text and puts "#0", "#1" … in their place, which no base64
 // can be: package json reads 100 MB/s, and nearly all of a reply is data. Text that is no JSON stays none.
 func liftData(text []byte) (short []byte, blobs [][]byte) {
 	kept, key := 0, false // text before kept is in short; the string before was the key "data"

@@ -95,7 +95,8 @@ func newScript(spec Spec) (Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &scriptRunner{spec: spec, script: path, argv: []string{path}, files: files, pool: newPool[*forkServer](spec.Slots)}
+	r := &scriptRunner{spec: spec, script: path, argv: []string{path}, files: files,
+		pool: newPool[*forkServer](spec.Slots)}
 	if isPython {
 		r.argv = []string{interpreter(spec), path}
 		r.fork.Store(true)

@@ -86,7 +86,7 @@ def import_numpy():
     np = numpy
 
 
-# ---- worker -----------------------------------------------------------------------------------------------------------
+# ---- worker ----------------------------------------------------------------------------------------------------
 
 # dtype name: (its name in a safetensors header, numpy's name, or None where ml_dtypes has it)
 FORMATS = {
@@ -305,7 +305,8 @@ class Worker:
         except BaseException as exc:
             raise Refusal(
                 "bad_reply",
-                "%s returned a %s as %s, which is no array: %s" % (self.name, type(value).__name__, name, describe(exc)),
+                "%s returned a %s as %s, which is no array: %s"
+                % (self.name, type(value).__name__, name, describe(exc)),
                 "return a numpy array",
                 trace_of(exc, 1),
             )
@@ -372,7 +373,7 @@ def send(header):
         data = data[os.write(REPLIES, data) :]
 
 
-# ---- fork server ------------------------------------------------------------------------------------------------------
+# ---- fork server -----------------------------------------------------------------------------------------------
 
 
 class Server:
