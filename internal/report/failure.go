@@ -1,0 +1,161 @@
+// This file implements the text of one failed case. Text prints it, JUnit puts it into the body of a failure.
+
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/verdict"
+)
+
+// maxStderr is how many lines of what a kernel printed are shown.
+const maxStderr = 20
+
+// failureLines describes a failed case in the order: message; n of total elements, percent; worst absolute, relative
+// and ULP error, each with index, got, want, bound; diagnosis; map; invariants; what was printed; hint. The verdict
+// stands in front of it and the replay command after it, both by the caller. Every line is clean.
+func failureLines(r *verdict.Result, withMap, verbose bool) []string {
+	var lines []string
+	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	if r.Message != "" {
+		lines = append(lines, cleanLines(r.Message)...)
+	}
+	for i := range r.Outputs {
+		o := &r.Outputs[i]
+		if o.Mismatched == 0 && !verbose {
+			continue
+		}
+		add("output %s %s%s, %s: %d of %d elements wrong (%s %%)%s", clean(o.Name), clean(o.DType), shape(o.Shape), rule(o),
+			o.Mismatched, o.Elements, percent(o.Mismatched, o.Elements), kinds(o))
+		lines = append(lines, worstLines(o, verbose)...)
+		add("  all elements: absolute max %.4g, mean %.4g, p99 %.4g; relative max %.4g; ULP max %d; error/bound max %.4g",
+			o.MaxAbs, o.MeanAbs, o.P99Abs, o.MaxRel, o.MaxULP, o.MaxRatio)
+		for _, f := range o.Diagnosis {
+			add("  diagnosis: %s", clean(f.Sentence))
+		}
+		if withMap {
+			for _, line := range cleanLines(o.Map) {
+				add("  %s", line)
+			}
+		}
+	}
+	for _, inv := range r.Invariants {
+		if inv.Outcome == "violated" {
+			add("invariant %s of output %s is violated: %s", clean(inv.Name), clean(inv.Output), clean(inv.Sentence))
+		}
+	}
+	if shown, before := tail(r.Stderr, maxStderr); len(shown) > 0 {
+		add("printed to standard error%s:", nonZero(" (%d lines before these)", before))
+		for _, line := range shown {
+			add("  | %s", line)
+		}
+	}
+	if r.ShrunkFrom != nil {
+		add("shrunk from the case with seed %d", *r.ShrunkFrom)
+	}
+	if r.Hint != "" {
+		add("hint: %s", clean(r.Hint))
+	}
+	return lines
+}
+
+// worstLines shows the worst wrong elements: for each measure the one where it is largest, measures of one element on
+// one line; then elements that have no numeric error, such as a NaN, the first of each kind.
+func worstLines(o *verdict.Output, verbose bool) []string {
+	var lines []string
+	shown := map[int]bool{}
+	show := func(i int, what string) {
+		e := &o.Worst[i]
+		shown[i] = true
+		lines = append(lines, fmt.Sprintf("  %s at %s: got %s, want %s, bound %.4g", what, shape(e.Index), clean(e.Got),
+			clean(e.Want), e.Bound))
+	}
+	measures := []struct {
+		name string
+		less func(a, b *verdict.Element) bool
+		text func(e *verdict.Element) string
+	}{
+		{"absolute", func(a, b *verdict.Element) bool { return a.Abs < b.Abs }, func(e *verdict.Element) string {
+			return fmt.Sprintf("absolute %.6g", e.Abs)
+		}},
+		{"relative", func(a, b *verdict.Element) bool { return a.Rel < b.Rel }, func(e *verdict.Element) string {
+			return fmt.Sprintf("relative %.6g", e.Rel)
+		}},
+		{"ULP", func(a, b *verdict.Element) bool { return a.ULP < b.ULP }, func(e *verdict.Element) string {
+			return fmt.Sprintf("ULP %d", e.ULP)
+		}},
+	}
+	texts := map[int][]string{}
+	var order []int
+	for _, m := range measures {
+		best := -1
+		for i := range o.Worst {
+			if numeric(&o.Worst[i]) && (best < 0 || m.less(&o.Worst[best], &o.Worst[i])) {
+				best = i
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		if texts[best] == nil {
+			order = append(order, best)
+		}
+		texts[best] = append(texts[best], m.text(&o.Worst[best]))
+	}
+	for _, i := range order {
+		show(i, "worst error "+strings.Join(texts[i], ", "))
+	}
+	seen := map[string]bool{}
+	for i := range o.Worst {
+		e := &o.Worst[i]
+		switch {
+		case shown[i]:
+		case verbose, !numeric(e) && !seen[e.Kind]:
+			seen[e.Kind] = true
+			show(i, clean(e.Kind))
+		}
+	}
+	return lines
+}
+
+// numeric reports whether an element is wrong by a distance.
+func numeric(e *verdict.Element) bool { return e.Abs != 0 || e.Rel != 0 || e.ULP != 0 }
+
+func shape(dims []int) string { return strings.ReplaceAll(fmt.Sprint(dims), " ", ",") }
+
+// rule says what the output was judged by.
+func rule(o *verdict.Output) string {
+	switch o.Regime {
+	case "bound":
+		return "per-element bounds"
+	case "":
+		return "no comparison"
+	}
+	return fmt.Sprintf("%s tolerance atol %g rtol %g", clean(o.Regime), o.ATol, o.RTol)
+}
+
+// kinds lists what was seen at the elements, such as NaN where a number is wanted.
+func kinds(o *verdict.Output) string {
+	if len(o.Kinds) == 0 {
+		return ""
+	}
+	var names []string
+	for name := range o.Kinds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", o.Kinds[name], clean(name))
+	}
+	return ": " + strings.Join(names, ", ")
+}
+
+// percent prints a share with enough digits not to round something to nothing.
+func percent(part, whole int) string {
+	if whole == 0 || part == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.3g", 100*float64(part)/float64(whole))
+}
