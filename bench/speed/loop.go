@@ -69,10 +69,9 @@ func loop(name string, shape [3]int, cores int, goal float64) Row {
 		Note: "Ours: gen.Inputs, oracle.Evaluate (value and bound) and compare.Compare (full statistics) of a prepared " +
 			"output, cases spread over the cores. numpy, which uses one core: standard_normal, reference in float64, " +
 			"allclose. The candidate's own time is in neither.",
-		Why: "Of about 72 ns an element and core the reference takes 50: it carries an error bound and the set of possible " +
-			"non-finite values through every operation, element by element, where numpy computes eight exponentials at a time " +
-			"and nothing else. Normal values take 15 ns (Box and Muller's method, which RNG v1 prescribes) against 10 of " +
-			"numpy's, the comparison 3 to 5 ns.",
+		Why: "Of about 21 ns an element and core inputs take 8 (Box and Muller's method, which RNG v1 prescribes, and a " +
+			"stream that has an order), the reference 9 (four at a time, with an error bound through every operation) and " +
+			"the comparison 3 to 5.",
 	}
 }
 

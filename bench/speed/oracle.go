@@ -51,8 +51,8 @@ func evaluateMatmul(d dtype.DType, n, threads int) Row {
 		Goal: Goal{Cost: 2.2}, Setup: setup,
 		Note: "All of oracle.Evaluate: inputs decoded, value, bound and marks of every element in new arrays.",
 		Why: "The two products take 2.0 times the one (gemm.MulAbs over gemm.Mul above). The rest are passes over operands " +
-			"and results, mostly by one core: decoding, looking for subnormal, huge and non-finite operands, clearing new " +
-			"memory.",
+			"and results by all cores: decoding, one look for subnormal, huge and non-finite operands, the bound; and new " +
+			"memory, which one core clears.",
 	}
 }
 
