@@ -1,4 +1,4 @@
-// This file implements the generators of docs/ops.md and docs/cases.md.
+// This file implements the generators of docs/ops.md, docs/cases.md and docs/cli.md.
 
 package internal_test
 
@@ -64,4 +64,9 @@ func TestCasesPage(t *testing.T) {
 	}
 	table("Memory layouts", layouts)
 	testkit.Golden(t, "../docs/cases.md", []byte(b.String()))
+}
+
+// TestCommandsPage keeps docs/cli.md in step with the help of the commands.
+func TestCommandsPage(t *testing.T) {
+	testkit.Golden(t, "../docs/cli.md", []byte(cli.Reference()))
 }

@@ -16,6 +16,7 @@ var version string
 func main() {
 	os.Exit(cli.Main(cli.Env{
 		Args:    os.Args[1:],
+		Stdin:   os.Stdin,
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,

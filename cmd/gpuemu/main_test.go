@@ -15,6 +15,7 @@ import (
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 )
 
 func TestMain(m *testing.M) {
@@ -22,6 +23,9 @@ func TestMain(m *testing.M) {
 		"gpuemu":  main,
 		"tensors": printTensors,
 		"tensor":  makeTensors,
+		"junit":   countJUnit,
+		"seeds":   listSeeds,
+		"first":   withFirstLine,
 	})
 }
 
@@ -31,12 +35,20 @@ func TestMain(m *testing.M) {
 //	exits CODE gpuemu ...          runs a command that must exit with exactly CODE
 //	tensors FILE                   prints name, dtype, shape and values of a safetensors file
 //	tensor FILE NAME=DTYPE[SHAPE]  writes a safetensors file of values 0, 1, 2, ...
+//	junit FILE                     checks a JUnit file and prints its counts
+//	seeds REPORT FILE              writes the seeds of the failed cases of a JSON report, one per line
+//	first FILE PROGRAM ARGS...     runs a program with the first line of FILE as its last argument
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: false,
 		RequireUniqueNames:  true,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GPUEMU_HOME", filepath.Join(env.WorkDir, ".home"))
+			env.Setenv("GPUEMU_PYTHON", testkit.Python(t))
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Condition: func(cond string) (bool, error) {
 			if cond != "root" {
 				return false, fmt.Errorf("unknown condition %q", cond)

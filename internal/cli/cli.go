@@ -1,5 +1,5 @@
-// Package cli is the command line of gpuemu: arguments in, text and an exit code out. It computes nothing itself; every
-// subcommand parses its flags, calls the packages below, and prints what they returned.
+// Package cli is the command line of gpuemu: arguments in, text and an exit code out. It computes nothing itself;
+// every subcommand parses its flags, calls the packages below, and prints what they returned.
 //
 // There is one file per subcommand, and all printing is in terminal.go. The main function is Main; the world it may
 // touch comes in as an Env, so that tests run it in process. Exit codes are those of every command of gpuemu:
@@ -15,12 +15,15 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuemu/internal/campaign"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/store"
 )
 
 // This file implements the root command, its global flags and the way from an error to an exit code.
@@ -36,6 +39,7 @@ const (
 // Env is what the command line may touch besides files.
 type Env struct {
 	Args           []string // without the program's name
+	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
 	Version        string // set by the linker; "" in a plain go build
@@ -69,19 +73,25 @@ func Main(env Env) (code int) {
 	if flushErr := term.flush(); err == nil && flushErr != nil {
 		err = stdoutError(flushErr)
 	}
-	if err != nil {
+	var s *statusError
+	if said := errors.As(err, &s) && s.err == nil; err != nil && !said {
 		term.fail(err)
 	}
 	return exitCode(err)
 }
 
-// statusError is an error with an exit code other than exitUsage.
+// statusError is an error with an exit code other than exitUsage. Without err the command's output has said it all.
 type statusError struct {
 	status int
 	err    error
 }
 
-func (e *statusError) Error() string { return e.err.Error() }
+func (e *statusError) Error() string {
+	if e.err == nil {
+		return "exit status " + strconv.Itoa(e.status)
+	}
+	return e.err.Error()
+}
 func (e *statusError) Unwrap() error { return e.err }
 
 // notRun marks an error that came up after the work had started: what was asked for was not done.
@@ -95,8 +105,22 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.As(err, &s):
 		return s.status
+	case isNotRun(diag.CodeOf(err)):
+		return exitNotRun
 	}
 	return exitUsage
+}
+
+// isNotRun reports whether an error is neither of the arguments nor of the configuration: the daemon, the store or the
+// executed code kept the work from being done.
+func isNotRun(code diag.Code) bool {
+	switch code {
+	case store.NotFound: // an unknown tag or campaign was asked for
+		return false
+	case campaign.NotExecutable, campaign.NotFailing, campaign.TooFewSamples:
+		return true
+	}
+	return strings.HasPrefix(string(code), "store-") || strings.HasPrefix(string(code), "daemon-")
 }
 
 // root builds the command tree. It does no other work: start-up counts.
@@ -130,18 +154,21 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
-	config := flags.String("config", "", "project `FILE`, gpuemu.toml (the commands of this version need none)")
+	flags.StringVar(&term.config, "config", "", "project `FILE` (default: gpuemu.toml here or above; also: GPUEMU_CONFIG)")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
 	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if err := term.configure(env.Getenv); err != nil || !flags.Changed("config") {
 			return err
 		}
-		return checkConfig(*config)
+		return checkConfig(term.config)
 	}
 
-	cmd.AddCommand(casesCommand(term, env), completionCommand(term), opsCommand(term), oracleCommand(term, env),
-		versionCommand(term, env.Version))
+	cmd.AddCommand(baselineCommand(term, env), calibrateCommand(term, env), casesCommand(term, env), ciCommand(term, env),
+		completionCommand(term), coverageCommand(term, env), daemonCommand(term, env), debugCommand(term, env),
+		diffCommand(term, env), failuresCommand(term, env), fuzzCommand(term, env), mergeCommand(term),
+		minimizeCommand(term, env), opsCommand(term), oracleCommand(term, env), reportCommand(term, env),
+		reproduceCommand(term, env), statusCommand(term, env), testCommand(term, env), versionCommand(term, env.Version))
 	return cmd
 }
 

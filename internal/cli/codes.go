@@ -19,6 +19,10 @@ const (
 	WriteFailed diag.Code = "cli-write-failed"
 	// Interrupted means that a signal stopped the command. What was written before is complete.
 	Interrupted diag.Code = "cli-interrupted"
+	// DaemonRunning means that a daemon answers on the socket already.
+	DaemonRunning diag.Code = "cli-daemon-running"
+	// DaemonFailed means that a daemon did not start or stop in time.
+	DaemonFailed diag.Code = "cli-daemon-failed"
 	// Internal means a fault of gpuemu itself.
 	Internal diag.Code = "cli-internal"
 )

@@ -181,8 +181,8 @@ func caseSettings(term *terminal, op *oracle.Op, flags oracleFlags, text string)
 	return attrs, d, nil
 }
 
-// takeAttrs sets the attributes of a case except for those given. A file can hold anything: the values are checked like
-// those of a flag.
+// takeAttrs sets the attributes of a case except for those given. A file can hold anything: the values are checked
+// like those of a flag.
 func takeAttrs(attrs opspec.Attrs, s *opspec.Schema, c opspec.Case, given map[string]string) error {
 	for _, a := range c.Attrs {
 		if _, overridden := given[a.Name]; overridden {

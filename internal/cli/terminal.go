@@ -20,17 +20,21 @@ import (
 // terminal is where a command's words go. Results in machine formats go to out and nothing else does; prose, progress
 // and errors go to err. With --json-log every message on err is one JSON object.
 type terminal struct {
-	out *bufio.Writer
-	err io.Writer
+	out    *bufio.Writer
+	stdout io.Writer // what out writes to
+	err    io.Writer
 
-	verbose, noColor, jsonLog bool // flags
+	verbose, noColor, jsonLog bool   // flags
+	config                    string // --config
 
-	level slog.Level
-	color bool // whether err takes colours
+	level    slog.Level
+	color    bool // whether err takes colours
+	outColor bool // whether out does
+	tty      bool // whether err is a terminal that people look at
 }
 
 func newTerminal(env Env) *terminal {
-	return &terminal{out: bufio.NewWriterSize(env.Stdout, 1<<16), err: env.Stderr}
+	return &terminal{out: bufio.NewWriterSize(env.Stdout, 1<<16), stdout: env.Stdout, err: env.Stderr}
 }
 
 // configure takes flags and environment together; it runs after the flags are parsed.
@@ -43,7 +47,10 @@ func (t *terminal) configure(getenv func(string) string) error {
 	if t.verbose {
 		t.level = slog.LevelDebug
 	}
-	t.color = !t.noColor && !t.jsonLog && getenv("NO_COLOR") == "" && getenv("GPUEMU_NO_COLOR") == "" && isTerminal(t.err)
+	plain := t.noColor || t.jsonLog || getenv("NO_COLOR") != "" || getenv("GPUEMU_NO_COLOR") != ""
+	t.tty = !t.jsonLog && isTerminal(t.err)
+	t.color = !plain && isTerminal(t.err)
+	t.outColor = !plain && isTerminal(t.stdout)
 	return nil
 }
 
@@ -56,6 +63,9 @@ func isTerminal(w io.Writer) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
+
+// interactive reports whether somebody watches standard error, so that a progress bar makes sense.
+func (t *terminal) interactive() bool { return t.tty }
 
 func (t *terminal) flush() error { return t.out.Flush() }
 
@@ -170,8 +180,8 @@ func encodeJSON(w io.Writer, prefix string, v any) error {
 	return enc.Encode(v)
 }
 
-// jsonList prints {"name": [items]} as printJSON would, but item by item: a list may be longer than memory. Where it is
-// cut short the JSON is incomplete, so that nobody takes it for the whole.
+// jsonList prints {"name": [items]} as printJSON would, but item by item: a list may be longer than memory. Where it
+// is cut short the JSON is incomplete, so that nobody takes it for the whole.
 type jsonList struct {
 	t    *terminal
 	name string

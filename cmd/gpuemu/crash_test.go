@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gpuemu/internal/report"
+	"gpuemu/internal/testkit"
+	"gpuemu/internal/verdict"
+)
+
+// crashProject has a candidate that is wrong on some cases, so that failures have to survive as well.
+const crashProject = `
+[project]
+name = "crash"
+[validation]
+dtypes = ["float32"]
+values = "normal"
+[[ops]]
+name = "softmax"
+candidate = "ops.py:softmax"
+`
+
+const crashOps = `
+import numpy as np
+
+def softmax(inputs):
+    x = inputs["input"]
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    y = e / e.sum(axis=-1, keepdims=True)
+    if y.shape[-1] == 65:
+        y[..., -1] *= 2
+    return y
+`
+
+// TestCrash: a campaign of 2,000 cases whose workers and whose daemon (or whose own process) are killed at random 50
+// times gives, after --resume, the results of an undisturbed run: none lost, none twice.
+func TestCrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	const cases, kills = 2000, 50
+	dir := t.TempDir()
+	for name, text := range map[string]string{"gpuemu.toml": crashProject, "ops.py": crashOps} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := &crashTrial{t: t, dir: dir, python: testkit.Python(t)}
+	args := []string{"fuzz", "--op", "softmax", "--seed", "11", "--shapes", "boundary",
+		"--iterations", strconv.Itoa(cases)}
+
+	p.home = filepath.Join(t.TempDir(), "calm")
+	want := p.document(append(args, "--format", "json"))
+	if len(want.Results) != cases || want.Summary.Failed == 0 {
+		t.Fatalf("the undisturbed run has %d results, %d failed", len(want.Results), want.Summary.Failed)
+	}
+
+	p.home = filepath.Join(t.TempDir(), "wild")
+	r := rand.New(rand.NewPCG(1, 2)) // which process dies when is a matter of timing anyway
+	first := true
+	for range kills {
+		cmd := args
+		if !first {
+			cmd = append(args, "--resume")
+		}
+		p.killed(cmd, r)
+		first = first && !p.started()
+	}
+	got := p.document(append(args, "--resume", "--format", "json"))
+	if len(got.Results) != cases || !got.Summary.Complete {
+		t.Fatalf("after %d kills: %d results, complete %v", kills, len(got.Results), got.Summary.Complete)
+	}
+	for i := range got.Results {
+		if a, b := bare(got.Results[i]), bare(want.Results[i]); a != b {
+			t.Fatalf("case %d differs:\n%s\n%s", i, a, b)
+		}
+	}
+	if got.Summary.Counts != want.Summary.Counts {
+		t.Errorf("counts %+v, want %+v", got.Summary.Counts, want.Summary.Counts)
+	}
+}
+
+// bare is a result without times.
+func bare(r verdict.Result) string {
+	r.Time, r.Duration, r.CandidateTime, r.ReferenceTime = time.Time{}, 0, 0, 0
+	b, _ := json.Marshal(r)
+	return string(b)
+}
+
+type crashTrial struct {
+	t         *testing.T
+	dir, home string
+	python    string
+}
+
+func (p *crashTrial) command(args []string) *exec.Cmd {
+	cmd := exec.Command("gpuemu", args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "GPUEMU_HOME="+p.home, "GPUEMU_PYTHON="+p.python)
+	return cmd
+}
+
+// document runs to the end and reads the JSON report.
+func (p *crashTrial) document(args []string) *report.Document {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := p.command(args)
+	out := &strings.Builder{}
+	errs := &strings.Builder{}
+	cmd.Stdout, cmd.Stderr = out, errs
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
+	defer stop()
+	_ = cmd.Wait() // it exits with 1, because cases fail
+	doc, err := report.Read(strings.NewReader(out.String()), "report")
+	if err != nil {
+		p.t.Fatalf("gpuemu %v: %v\n%s", args, err, errs)
+	}
+	return doc
+}
+
+// started reports whether a campaign was recorded.
+func (p *crashTrial) started() bool {
+	out, err := p.command([]string{"report", "--format", "json"}).Output()
+	return err == nil || len(out) > 0
+}
+
+// killed starts a run and kills it, or one of its workers and then it, after a random time.
+func (p *crashTrial) killed(args []string, r *rand.Rand) {
+	cmd := p.command(args)
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(done) }()
+	wait := func(d time.Duration) bool {
+		select {
+		case <-done:
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	if !wait(time.Duration(150+r.IntN(350)) * time.Millisecond) {
+		return
+	}
+	if r.IntN(2) == 0 {
+		for _, pid := range children(cmd.Process.Pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		wait(time.Duration(r.IntN(100)) * time.Millisecond)
+	}
+	_ = cmd.Process.Kill()
+	<-done
+}
+
+// children lists the direct children of a process.
+func children(pid int) []int {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + strconv.Itoa(pid) + "/children")
+	if err != nil {
+		return nil
+	}
+	var out []int
+	for _, field := range strings.Fields(string(b)) {
+		if n, err := strconv.Atoi(field); err == nil {
+			out = append(out, n)
+		}
+	}
+	return out
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"gpuemu/internal/report"
+)
+
+// What the scripts need beside gpuemu itself.
+
+// junitFile is the usual schema (that of Jenkins and of the report actions), as far as we write it.
+type junitFile struct {
+	XMLName  xml.Name     `xml:"testsuites"`
+	Tests    *int         `xml:"tests,attr"`
+	Failures *int         `xml:"failures,attr"`
+	Errors   *int         `xml:"errors,attr"`
+	Suites   []junitSuite `xml:"testsuite"`
+	Rest     []anyElement `xml:",any"`
+}
+
+type junitSuite struct {
+	Name     *string     `xml:"name,attr"`
+	Tests    *int        `xml:"tests,attr"`
+	Failures *int        `xml:"failures,attr"`
+	Errors   *int        `xml:"errors,attr"`
+	Skipped  *int        `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name      *string      `xml:"name,attr"`
+	ClassName *string      `xml:"classname,attr"`
+	Failures  []anyElement `xml:"failure"`
+	Errors    []anyElement `xml:"error"`
+	Skipped   []anyElement `xml:"skipped"`
+}
+
+type anyElement struct {
+	XMLName xml.Name
+}
+
+// countJUnit checks that the counts of a file are those of its elements and prints them.
+func countJUnit() {
+	b, err := os.ReadFile(os.Args[1])
+	fail(err)
+	var f junitFile
+	fail(xml.Unmarshal(b, &f))
+	if len(f.Rest) > 0 {
+		fail(fmt.Errorf("unknown element %s", f.Rest[0].XMLName.Local))
+	}
+	tests, failures, errs, skipped := 0, 0, 0, 0
+	for _, s := range f.Suites {
+		if s.Name == nil || s.Tests == nil || s.Failures == nil || s.Errors == nil {
+			fail(errors.New("a testsuite lacks an attribute"))
+		}
+		n, bad, wrong, skip := 0, 0, 0, 0
+		for _, c := range s.Cases {
+			if c.Name == nil || c.ClassName == nil {
+				fail(errors.New("a testcase lacks name or classname"))
+			}
+			n, bad, wrong, skip = n+1, bad+len(c.Failures), wrong+len(c.Errors), skip+len(c.Skipped)
+		}
+		if n != *s.Tests || bad != *s.Failures || wrong != *s.Errors || s.Skipped != nil && skip != *s.Skipped {
+			fail(fmt.Errorf("testsuite %s: its counts are not those of its cases", *s.Name))
+		}
+		tests, failures, errs, skipped = tests+n, failures+bad, errs+wrong, skipped+skip
+	}
+	if f.Tests == nil || *f.Tests != tests || f.Failures != nil && *f.Failures != failures {
+		fail(errors.New("the counts of testsuites are not those of its suites"))
+	}
+	fmt.Printf("tests=%d failures=%d errors=%d skipped=%d\n", tests, failures, errs, skipped)
+}
+
+// listSeeds writes the seeds of failed cases.
+func listSeeds() {
+	doc, err := report.ReadFile(os.Args[1])
+	fail(err)
+	var b strings.Builder
+	for i := range doc.Results {
+		if doc.Results[i].Verdict.Failed() {
+			fmt.Fprintln(&b, uint64(doc.Results[i].Seed))
+		}
+	}
+	fail(os.WriteFile(os.Args[2], []byte(b.String()), 0o600))
+}
+
+// withFirstLine runs a program with the first line of a file as its last argument.
+func withFirstLine() {
+	b, err := os.ReadFile(os.Args[1])
+	fail(err)
+	line, _, _ := strings.Cut(string(b), "\n")
+	cmd := exec.Command(os.Args[2], append(os.Args[3:], line)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	fail(err)
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}

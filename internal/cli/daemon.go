@@ -1,0 +1,330 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuemu/internal/daemon"
+	"gpuemu/internal/diag"
+)
+
+// This file implements the command daemon: start, stop, status, logs.
+
+// Times of the daemon's life. Opening a large store takes a second or two; stopping waits for running cases to be
+// cancelled.
+const (
+	startLimit = 20 * time.Second
+	stopLimit  = 30 * time.Second
+)
+
+func daemonCommand(term *terminal, env Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "daemon",
+		Short: "Start, stop and look at the daemon",
+		Long: "The daemon keeps the engine running between commands and serves the Python client, editors and the\n" +
+			"published gpuemu client on one Unix socket. Every command works without it.",
+		Example: "  gpuemu daemon start --background\n  gpuemu daemon logs -f\n  gpuemu daemon stop",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return diag.Errorf(Usage, "use start, stop, status or logs", "daemon: no subcommand given")
+			}
+			return diag.Errorf(UnknownCommand, diag.Suggest(args[0], []string{"start", "stop", "status", "logs"},
+				"use start, stop, status or logs"), "unknown command %q for daemon", args[0])
+		},
+		RunE: func(*cobra.Command, []string) error { return nil }, // never reached: Args refuses everything
+	}
+	cmd.AddCommand(daemonStart(term, env), daemonStop(term, env), daemonStatus(term, env), daemonLogs(term, env))
+	return cmd
+}
+
+func (p *place) logFile() string { return filepath.Join(p.home, "logs", "daemon.log") }
+
+func daemonStart(term *terminal, env Env) *cobra.Command {
+	var background bool
+	var logFile string
+	cmd := &cobra.Command{
+		Use:   "start",
+		Short: "Start the daemon, here or in the background",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			p, err := newPlace(env, term)
+			if err != nil {
+				return err
+			}
+			if background {
+				return p.startInBackground()
+			}
+			return p.serve(logFile)
+		},
+	}
+	cmd.Flags().BoolVarP(&background, "background", "b", false, "return as soon as the daemon answers; it logs to a file")
+	cmd.Flags().StringVar(&logFile, "log-file", "", "log to this `FILE`, which is rotated, instead of standard error")
+	return cmd
+}
+
+// serve runs the daemon in this process until it is told to stop.
+func (p *place) serve(logFile string) error {
+	var out io.Writer = p.term.err
+	if logFile != "" {
+		file, err := openRotating(logFile, maxLogBytes, maxLogFiles)
+		if err != nil {
+			return diag.Errorf(WriteFailed, "", "log file: %w", err)
+		}
+		defer file.Close()
+		out = file
+	}
+	options := &slog.HandlerOptions{Level: p.term.level}
+	var handler slog.Handler = slog.NewTextHandler(out, options)
+	if p.term.jsonLog {
+		handler = slog.NewJSONHandler(out, options)
+	}
+	ctx, stop := p.env.interruptible()
+	defer stop()
+	server, err := p.server(ctx, slog.New(handler))
+	if err != nil {
+		return err
+	}
+	err = server.ListenAndServe(ctx)
+	if closeErr := server.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+// startInBackground starts this program again, detached, and waits until its socket answers.
+func (p *place) startInBackground() error {
+	ctx, stop := p.env.interruptible()
+	defer stop()
+	if client, err := daemon.Dial(ctx, p.socket); err == nil {
+		defer client.Close()
+		return diag.Errorf(DaemonRunning, "gpuemu daemon status shows it; gpuemu daemon stop ends it",
+			"a daemon is already running on %s", p.socket)
+	}
+	if err := os.MkdirAll(filepath.Dir(p.logFile()), 0o700); err != nil {
+		return diag.Errorf(WriteFailed, "set GPUEMU_HOME to a directory of yours", "logs: %w", err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		return notRun(diag.Errorf(Internal, "", "path of this program: %w", err))
+	}
+	// What goes wrong before the log is open, and a crash, end up here.
+	crash, err := os.OpenFile(p.logFile()+".stderr", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return diag.Errorf(WriteFailed, "", "logs: %w", err)
+	}
+	defer crash.Close()
+	args := []string{"daemon", "start", "--log-file", p.logFile()}
+	if p.config != "" {
+		args = append(args, "--config", p.config)
+	}
+	if p.term.verbose {
+		args = append(args, "--verbose")
+	}
+	cmd := exec.Command(exe, args...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, crash, crash
+	cmd.SysProcAttr = detached()
+	if err := cmd.Start(); err != nil {
+		return notRun(diag.Errorf(Internal, "", "starting the daemon: %w", err))
+	}
+	died := make(chan error, 1)
+	go func() { died <- cmd.Wait() }()
+	up := pollUntil(ctx, startLimit, func() bool {
+		if len(died) > 0 {
+			return true
+		}
+		client, err := daemon.Dial(ctx, p.socket)
+		if err == nil {
+			client.Close()
+		}
+		return err == nil
+	})
+	if !up || len(died) > 0 {
+		if len(died) == 0 {
+			_ = cmd.Process.Kill() // it did not come up in time: do not leave it half started
+		}
+		return notRun(diag.Errorf(DaemonFailed, "the log is "+p.logFile(), "the daemon did not start\n%s",
+			lastLines(p.logFile()+".stderr", 10)+lastLines(p.logFile(), 10)))
+	}
+	p.term.print(fmt.Sprintf("daemon started on %s (pid %d)", p.socket, cmd.Process.Pid))
+	return nil
+}
+
+func daemonStop(term *terminal, env Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stop",
+		Short: "Stop the daemon; running campaigns are kept and can be resumed",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := env.interruptible()
+			defer stop()
+			p, err := newPlace(env, term)
+			if err != nil {
+				return err
+			}
+			client, err := daemon.Dial(ctx, p.socket)
+			if err != nil {
+				return notRun(err)
+			}
+			defer client.Close()
+			if err := client.Shutdown(ctx); err != nil {
+				return notRun(err)
+			}
+			gone := pollUntil(ctx, stopLimit, func() bool {
+				other, err := daemon.Dial(ctx, p.socket)
+				if err == nil {
+					other.Close()
+				}
+				return err != nil
+			})
+			if !gone {
+				return notRun(diag.Errorf(DaemonFailed, "gpuemu daemon logs shows what it does", "the daemon does not stop"))
+			}
+			term.print("daemon stopped")
+			return nil
+		},
+	}
+}
+
+func daemonStatus(term *terminal, env Env) *cobra.Command {
+	format := newChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say whether a daemon is running, and what it does",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := env.interruptible()
+			defer stop()
+			p, err := newPlace(env, term)
+			if err != nil {
+				return err
+			}
+			client, err := daemon.Dial(ctx, p.socket)
+			if err != nil {
+				return notRun(err)
+			}
+			defer client.Close()
+			st, err := client.Status(ctx)
+			if err != nil {
+				return notRun(err)
+			}
+			if format.value == "json" {
+				return term.printJSON(st)
+			}
+			printStatus(term, st, true)
+			return nil
+		},
+	}
+	format.register(cmd, "format", "output format")
+	return cmd
+}
+
+func daemonLogs(term *terminal, env Env) *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := &cobra.Command{
+		Use:   "logs",
+		Short: "Print the daemon's log",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if lines < 0 {
+				return diag.Errorf(Usage, "give 0 or more", "--lines is %d", lines)
+			}
+			p, err := newPlace(env, term)
+			if err != nil {
+				return err
+			}
+			if _, err := os.Stat(p.logFile()); errors.Is(err, fs.ErrNotExist) {
+				return notRun(diag.Errorf(ReadFailed, "a daemon started with --background writes one",
+					"there is no log at %s", p.logFile()))
+			}
+			if text := lastLines(p.logFile(), lines); text != "" {
+				term.out.WriteString(text)
+			}
+			if !follow {
+				return nil
+			}
+			ctx, stop := env.interruptible()
+			defer stop()
+			return followFile(ctx, term, p.logFile())
+		},
+	}
+	cmd.Flags().IntVarP(&lines, "lines", "l", 50, "the last `N` lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on printing what is added, until interrupted")
+	return cmd
+}
+
+// maxTail bounds what lastLines reads of a log.
+const maxTail = 1 << 20
+
+// lastLines returns the last n lines of a file, "" if it cannot be read.
+func lastLines(path string, n int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > maxTail {
+		if _, err := f.Seek(-maxTail, io.SeekEnd); err != nil {
+			return ""
+		}
+	}
+	var lines []string
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, maxTail)
+	for s.Scan() {
+		lines = append(lines, s.Text())
+		if len(lines) > n {
+			lines = lines[1:]
+		}
+	}
+	text := ""
+	for _, line := range lines {
+		text += printable(line) + "\n"
+	}
+	return text
+}
+
+// followFile prints what is added to a file, also after it was rotated, until the context ends.
+func followFile(ctx context.Context, term *terminal, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return readError(err)
+	}
+	defer func() { f.Close() }()
+	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+		return readError(err)
+	}
+	for ctx.Err() == nil {
+		if _, err := io.Copy(term.out, f); err != nil {
+			return stdoutError(err)
+		}
+		if err := term.flush(); err != nil {
+			return stdoutError(err)
+		}
+		if now, err := os.Stat(path); err == nil {
+			if old, err := f.Stat(); err == nil && !os.SameFile(now, old) {
+				if next, err := os.Open(path); err == nil {
+					f.Close()
+					f = next
+					continue
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	newproject "gpuemu/internal/project"
+	"gpuemu/internal/runner"
+)
+
+// This file implements the command init.
+
+// initFlags are the flags of init.
+type initFlags struct {
+	name, target    string
+	framework, ci   *choice
+	examples, force bool
+}
+
+func initCommand(term *terminal, env Env) *cobra.Command {
+	// The first word of a choice is its default: no CI unless it is asked for.
+	f := initFlags{framework: newChoice(newproject.Frameworks()...),
+		ci: newChoice("", newproject.GitHub, newproject.GitLab)}
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write a gpuemu.toml and kernels that pass",
+		Long: "Writes a project that passes gpuemu test at once: a gpuemu.toml, one kernel (with --with-examples several) and,\n" +
+			"if asked for, a workflow for CI. No file that exists is overwritten without --force.",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return runInit(term, env, f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.name, "name", "", "`NAME` of the project (default: that of the directory)")
+	f.framework.register(cmd, "framework", "what the kernels are written for")
+	flags.BoolVar(&f.examples, "with-examples", false, "several kernels instead of one")
+	flags.Var(f.ci, "ci", "also a workflow for this CI system")
+	completeWith(cmd, "ci", func() []string { return f.ci.words[1:] })
+	flags.StringVarP(&f.target, "target-dir", "t", ".", "`DIR` to write to; created where it is missing")
+	flags.BoolVar(&f.force, "force", false, "replace files that exist")
+	return cmd
+}
+
+func runInit(term *terminal, env Env, f initFlags) error {
+	dir, err := filepath.Abs(f.target)
+	if err != nil {
+		return readError(err)
+	}
+	if f.name == "" {
+		f.name = filepath.Base(dir)
+	}
+	files, err := newproject.Files(newproject.Options{Name: f.name, Framework: f.framework.value, Examples: f.examples,
+		CI: f.ci.value})
+	if err != nil {
+		return err
+	}
+	if err := newproject.Write(f.target, files, f.force); err != nil {
+		return err
+	}
+	for _, file := range files {
+		term.note("wrote %s", path.Join(filepath.ToSlash(f.target), file.Path))
+	}
+	ctx, stop := env.interruptible()
+	defer stop()
+	sayCandidates(ctx, term, env, f.framework.value, dir)
+	if f.ci.value != "" && !isRepositoryRoot(dir) {
+		term.note("note: %s reads the workflow at the root of the repository only: move it there", f.ci.value)
+	}
+	if f.target == "." {
+		term.note("next: gpuemu test")
+	} else {
+		term.note("next: cd %s && gpuemu test", f.target)
+	}
+	return nil
+}
+
+// sayCandidates says what the candidates will be on this machine.
+func sayCandidates(ctx context.Context, term *terminal, env Env, framework, dir string) {
+	python, err := runner.FindPython(nil, env.Getenv, dir)
+	if err != nil {
+		term.note("note: %v: the kernels need Python with numpy", err)
+		return
+	}
+	it, err := newproject.Probe(ctx, python)
+	if err != nil {
+		term.note("note: %v", err)
+		return
+	}
+	module := newproject.Module(framework)
+	switch {
+	case it.Packages["numpy"] == "":
+		term.note("note: %s has no numpy, which the kernels need: %s -m pip install numpy", python, python)
+	case newproject.Emulated(framework):
+		term.note("note: this version of gpuemu cannot run %s kernels: what is tested are the numpy versions beside them",
+			framework)
+	case module == "":
+		term.note("the kernels run with numpy %s of %s", it.Packages["numpy"], python)
+	case it.Packages[module] == "":
+		term.note("note: %s has no %s: what is tested are the numpy versions of the kernels, until %s -m pip install %s",
+			python, module, python, module)
+	default:
+		term.note("the kernels run with %s %s of %s", module, it.Packages[module], python)
+	}
+}
+
+// isRepositoryRoot reports whether a CI system would find a workflow in dir; outside of repositories it may become one.
+func isRepositoryRoot(dir string) bool {
+	for d := dir; ; d = filepath.Dir(d) {
+		if _, err := os.Lstat(filepath.Join(d, ".git")); err == nil {
+			return d == dir
+		} else if !errors.Is(err, os.ErrNotExist) || filepath.Dir(d) == d {
+			return true
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuemu/internal/wire"
+)
+
+// This file implements the command status.
+
+func statusCommand(term *terminal, env Env) *cobra.Command {
+	format := newChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show version, daemon, store and running campaigns",
+		Args:  noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := env.interruptible()
+			defer stop()
+			p, err := newPlace(env, term)
+			if err != nil {
+				return err
+			}
+			client, err := p.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			st, err := client.Status(ctx)
+			if err != nil {
+				return err
+			}
+			if format.value == "json" {
+				return term.printJSON(st)
+			}
+			printStatus(term, st, !client.Local())
+			return nil
+		},
+	}
+	format.register(cmd, "format", "output format")
+	return cmd
+}
+
+// printStatus prints what a daemon says of itself, or what the store says where there is no daemon.
+func printStatus(term *terminal, st *wire.Status, running bool) {
+	rows := [][]string{{"version", st.Version}}
+	if running {
+		up := time.Duration(st.UptimeSeconds * float64(time.Second)).Round(time.Second)
+		rows = append(rows, []string{"daemon", "running, up " + up.String()})
+	} else {
+		rows = append(rows, []string{"daemon", "not running (gpuemu daemon start --background)"})
+	}
+	rows = append(rows, []string{"socket", st.Socket}, []string{"store",
+		fmt.Sprintf("%s, %d results, %s", st.Store.Path, st.Store.Rows, size(st.Store.Bytes))})
+	for _, c := range st.Campaigns {
+		rows = append(rows, []string{"campaign", fmt.Sprintf("%s %s %s: %d of %d cases, %d failed", c.ID, c.Kind, c.Project,
+			c.Done, c.Planned, c.Failed)})
+	}
+	term.printTable("", rows)
+}
+
+// size is a number of bytes for people.
+func size(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, names := float64(n), "KMGT"
+	i := -1
+	for value >= unit && i < len(names)-1 {
+		value /= unit
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, names[i])
+}
+
+// pollUntil asks again and again until ask is true or the time is over.
+func pollUntil(ctx context.Context, limit time.Duration, ask func() bool) bool {
+	deadline := time.Now().Add(limit)
+	for {
+		if ask() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
