@@ -232,6 +232,12 @@ func (f *forked) wait(s *forkServer) {
 	f.end = exitState{code: reply.Exit, signal: syscall.Signal(reply.Signal)}
 }
 
-func (f *forked) kill()                 { killGroup(f.pid) }
+// kill ends the script's group. Once the server has reported the end it has done so itself, and may reap the pid soon.
+func (f *forked) kill() {
+	if !isDone(f) {
+		killGroup(f.pid)
+	}
+}
+
 func (f *forked) exited() chan struct{} { return f.done }
 func (f *forked) state() exitState      { return f.end }

@@ -11,7 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processAttributes make a child the leader of a new group. One that does not notice our end gets a signal then.
+// processAttributes make a child the leader of a new group. One that does not notice our end gets a signal then. (The
+// kernel means the end of the thread that started it; Go ends a thread only with a goroutine locked to it, and we have
+// none.)
 func processAttributes(dieWithUs bool) *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if dieWithUs {

@@ -88,7 +88,8 @@ func (r *workerRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 		}
 	}
 	if f := l.res.refused; f != nil {
-		return nil, f
+		again := *f // the caller may add to it
+		return nil, &again
 	}
 	reply, keep, err := r.call(ctx, l.res, call)
 	if !keep {
@@ -117,7 +118,8 @@ func (r *workerRunner) knownFailure() *Failure {
 	if r.failures < maxLoadFailures {
 		return nil
 	}
-	return r.verdict
+	again := *r.verdict
+	return &again
 }
 
 // note counts starts in vain. One that the worker itself explains does not count: it is cheap, the worker lives on.
