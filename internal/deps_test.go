@@ -37,6 +37,7 @@ const external = `
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu
 	runner  golang.org/x/sys/unix
+	daemon  golang.org/x/sys/unix
 	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
 	store   modernc.org/sqlite
 	libm    golang.org/x/sys/cpu

@@ -148,13 +148,83 @@ type DiffRequest struct {
 	Config   string `json:"config,omitempty"`
 	Dir      string `json:"dir,omitempty"`     // that relative paths are relative to
 	Baseline string `json:"baseline"`          // tag, or path of a JSON report
-	Against  string `json:"against,omitempty"` // campaign, tag or path; "": the last complete campaign
+	Against  string `json:"against,omitempty"` // campaign; "": the newest finished test or ci campaign
+
+	Threshold *float64 `json:"threshold,omitempty"` // absent: the configuration's
 }
 
 // DiffReply is the comparison.
 type DiffReply struct {
-	Diff        json.RawMessage `json:"diff"` // of package report
+	Diff        json.RawMessage `json:"diff"` // report.Comparison
 	Regressions int             `json:"regressions"`
+}
+
+// BaselineInfo is one stored baseline.
+type BaselineInfo struct {
+	Tag   string    `json:"tag"`
+	Saved time.Time `json:"saved"`
+}
+
+// BaselinesReply lists the baselines of a project, newest first.
+type BaselinesReply struct {
+	Baselines []BaselineInfo `json:"baselines"`
+}
+
+// HealthLine is one remark on the store.
+type HealthLine struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	OK    bool   `json:"ok"`
+	Fix   string `json:"fix,omitempty"` // what to do where it is not
+}
+
+// HealthReply is what the store says about itself.
+type HealthReply struct {
+	Lines []HealthLine `json:"lines"`
+}
+
+// CampaignsRequest selects campaigns. Empty fields select all.
+type CampaignsRequest struct {
+	Config string `json:"config,omitempty"`
+	State  string `json:"state,omitempty"` // running, finished, stopped or interrupted
+	Kind   string `json:"kind,omitempty"`
+	Limit  int    `json:"limit,omitempty"` // 0: MaxListed of package daemon
+}
+
+// CampaignInfo is a campaign of the store, running or not.
+type CampaignInfo struct {
+	ID       string          `json:"id"`
+	Kind     string          `json:"kind"`
+	Project  string          `json:"project,omitempty"`
+	Config   string          `json:"config,omitempty"`
+	Seed     Seed            `json:"seed"`
+	Shard    string          `json:"shard,omitempty"`
+	State    string          `json:"state"`
+	Done     int             `json:"done"`
+	Planned  int             `json:"planned"`
+	Failed   int             `json:"failed"`
+	Started  time.Time       `json:"started"`
+	Finished *time.Time      `json:"finished,omitempty"`
+	PID      int             `json:"pid,omitempty"`
+	Summary  json.RawMessage `json:"summary,omitempty"` // verdict.Summary, once it has ended
+}
+
+// CampaignsReply lists campaigns, those that started last first.
+type CampaignsReply struct {
+	Campaigns []CampaignInfo `json:"campaigns"`
+}
+
+// Done answers a request that has nothing to tell.
+type Done struct{}
+
+// WorkEvent is one message of the stream of a long request, such as minimize: progress, and at the end either the reply
+// or an error.
+type WorkEvent struct {
+	Type   EventType       `json:"type"` // progress or done
+	Done   int             `json:"done"`
+	Budget int             `json:"budget"`
+	Reply  json.RawMessage `json:"reply,omitempty"` // of the request's own reply type
+	Error  *Error          `json:"error,omitempty"`
 }
 
 // CalibrateRequest fits tolerances to kernels that are known to be right.
@@ -186,17 +256,35 @@ type Calibration struct {
 	FalseAlarmRate float64 `json:"false_alarm_rate"`
 }
 
-// CoverageReply says what of the configuration the stored results exercised.
-type CoverageReply struct {
-	Coverage json.RawMessage `json:"coverage"` // of package report
+// CoverageRequest asks what of the configuration the stored results exercised. The answer is the text itself.
+type CoverageRequest struct {
+	Config string `json:"config"`
+	Format string `json:"format,omitempty"` // text, json or codecov; "": text
 }
 
-// ReportRequest makes a report of what is stored. It executes nothing. The answer is the report itself.
+// ReportRequest makes a report of what is stored. It executes nothing. The answer is the report itself; the header
+// ExitCodeHeader has the exit code that it deserves.
 type ReportRequest struct {
-	Config           string  `json:"config,omitempty"`
-	Format           string  `json:"format"` // text, json, junit, sarif, pr-comment or html
-	SinceHours       float64 `json:"since_hours,omitempty"`
-	Campaign         string  `json:"campaign,omitempty"` // "": the last
-	IncludeLint      bool    `json:"include_lint,omitempty"`
-	IncludeArtifacts bool    `json:"include_artifacts,omitempty"`
+	Config string `json:"config,omitempty"`
+	Dir    string `json:"dir,omitempty"` // that relative paths are relative to
+	Format string `json:"format"`        // text, json or junit
+
+	// What it is about: a campaign, the results since some hours, or all of the project. None of them: the newest campaign.
+	Campaign   string  `json:"campaign,omitempty"`
+	SinceHours float64 `json:"since_hours,omitempty"`
+	All        bool    `json:"all,omitempty"`
+
+	Baseline         string   `json:"baseline,omitempty"` // tag, or path of a JSON report
+	FailOnRegression bool     `json:"fail_on_regression,omitempty"`
+	Threshold        *float64 `json:"threshold,omitempty"` // absent: the configuration's
+
+	IncludeLint      bool `json:"include_lint,omitempty"`
+	IncludeArtifacts bool `json:"include_artifacts,omitempty"`
+
+	Color   bool `json:"color,omitempty"` // of text
+	Verbose bool `json:"verbose,omitempty"`
+	Width   int  `json:"width,omitempty"` // columns of text; 0: no limit
 }
+
+// ExitCodeHeader is the header of a response that carries an exit code.
+const ExitCodeHeader = "Gpuemu-Exit-Code"

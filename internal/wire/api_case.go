@@ -16,27 +16,38 @@ type ReproduceRequest struct {
 
 // ReproduceReply compares what came out now with what is stored.
 type ReproduceReply struct {
-	Result     json.RawMessage `json:"result"`           // verdict.Result, of now
+	Case       string          `json:"case"`             // canonical text
+	Result     json.RawMessage `json:"result,omitempty"` // verdict.Result, of now; absent where it cannot be executed here
 	Stored     json.RawMessage `json:"stored,omitempty"` // verdict.Result; absent where nothing was stored
 	StillFails bool            `json:"still_fails"`
+	Executable bool            `json:"executable"`       // false: a client executes this op
 	Others     []CaseRef       `json:"others,omitempty"` // stored cases of the same seed that were not run
 }
 
-// CaseRef names a stored case.
+// CaseRef names a stored case. Op, Case and Seed are always there.
 type CaseRef struct {
-	Campaign string `json:"campaign"`
-	Index    int    `json:"index"`
+	Campaign string `json:"campaign,omitempty"`
+	Index    int    `json:"index,omitempty"`
 	Op       string `json:"op"`
-	DType    string `json:"dtype"`
+	DType    string `json:"dtype,omitempty"`
 	Case     string `json:"case"`
 	Seed     Seed   `json:"seed"`
-	Verdict  string `json:"verdict"`
+	Verdict  string `json:"verdict,omitempty"`
+}
+
+// TensorsRequest asks for the inputs of a case. The answer is a safetensors image.
+type TensorsRequest struct {
+	Config string `json:"config,omitempty"`
+	Seed   *Seed  `json:"seed,omitempty"` // of a stored case
+	Case   string `json:"case,omitempty"` // canonical text
+	Op     string `json:"op,omitempty"`
 }
 
 // MinimizeRequest looks for a simpler case that fails in the same way.
 type MinimizeRequest struct {
 	Config   string `json:"config,omitempty"`
-	Seed     Seed   `json:"seed"`
+	Seed     Seed   `json:"seed"`           // of a stored case, unless Case is given
+	Case     string `json:"case,omitempty"` // canonical text
 	Op       string `json:"op,omitempty"`
 	Strategy string `json:"strategy,omitempty"`  // binary-search-dims, binary-search-values or all; "": all
 	MaxIters int    `json:"max_iters,omitempty"` // executions of the candidate; 0: 100
@@ -45,9 +56,19 @@ type MinimizeRequest struct {
 
 // MinimizeReply has the case before and after. They are equal where nothing simpler fails.
 type MinimizeReply struct {
-	Original  json.RawMessage `json:"original"`  // verdict.Result
+	Original  json.RawMessage `json:"original"`  // verdict.Result, as it fails now
 	Minimized json.RawMessage `json:"minimized"` // verdict.Result, stored under its own seed
+	Case      string          `json:"case"`      // canonical text of the minimized case
 	Executed  int             `json:"executed"`  // cases that were run
+	Unchanged bool            `json:"unchanged"` // nothing smaller fails
+}
+
+// FailuresRequest selects stored failures.
+type FailuresRequest struct {
+	Config     string  `json:"config,omitempty"` // "": of all projects
+	Op         string  `json:"op,omitempty"`
+	SinceHours float64 `json:"since_hours,omitempty"`
+	Limit      int     `json:"limit,omitempty"` // 0: 20
 }
 
 // FailuresReply lists stored failures, newest first, without tensors.
@@ -72,11 +93,14 @@ type CasesRequest struct {
 
 // CaseHeader describes one case. The bytes of the storages follow it.
 type CaseHeader struct {
+	Index  int    `json:"index"` // that CasesRequest.Start counts from
 	Op     string `json:"op"`
 	Case   string `json:"case"` // canonical text: send it back with the output
 	Seed   Seed   `json:"seed"` // of the case
 	DType  string `json:"dtype"`
 	Inputs []View `json:"inputs"` // in the order of the schema
+
+	Error *Error `json:"error,omitempty"` // the case could not be made, and no other follows; nothing else is set then
 }
 
 // View is a tensor within a storage. Strides and offset count elements and may describe any layout that stays within
@@ -97,6 +121,7 @@ type SubmitHeader struct {
 	Case   string            `json:"case,omitempty"`
 	Seed   *Seed             `json:"seed,omitempty"`
 	Kwargs map[string]string `json:"kwargs,omitempty"` // attributes
+	Python string            `json:"python,omitempty"` // interpreter of the reference
 }
 
 // SubmitReply is the judgement.

@@ -1,0 +1,226 @@
+// This file implements the conversions between the types of the wire and those of the domain.
+
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gpuemu/internal/campaign"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+	"gpuemu/internal/wire"
+)
+
+// maxOps is how many ops one request may name: a configuration has at most as many.
+const maxOps = 10_000
+
+// campaignRequest makes the request of a campaign. What can be wrong with a baseline is found here, before anything runs.
+func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*campaign.Request, error) {
+	switch req.Kind {
+	case campaign.KindTest, campaign.KindFuzz, campaign.KindCI:
+	default:
+		return nil, diag.Errorf(BadRequest, "use test, fuzz or ci", "there is no kind of campaign %q", cut(req.Kind, 40))
+	}
+	if req.Quick && req.Thorough {
+		return nil, diag.Errorf(BadRequest, "ask for one of them", "quick and thorough contradict each other")
+	}
+	if len(req.Ops) > maxOps {
+		return nil, diag.Errorf(TooLarge, "", "%d ops asked for, at most %d are allowed", len(req.Ops), maxOps)
+	}
+	p, err := s.project(req.Config, req.Python)
+	if err != nil {
+		return nil, err
+	}
+	o, err := options(req.Values, req.Shapes, req.DTypes, req.Layouts)
+	if err != nil {
+		return nil, err
+	}
+	if o.Shard, err = campaign.ParseShard(req.Shard); err != nil {
+		return nil, err
+	}
+	if o.TimeLimit, err = seconds("time limit", req.TimeLimitSeconds); err != nil {
+		return nil, err
+	}
+	o.Ops, o.Quick, o.Iterations, o.FailFast, o.Parallel = req.Ops, req.Quick, req.Iterations, req.FailFast, req.Parallel
+	if o.Seed = (*uint64)(req.Seed); o.Seed == nil && req.Kind == campaign.KindFuzz {
+		if o.Seed, err = s.fuzzSeed(ctx, req.Resume); err != nil {
+			return nil, err
+		}
+	}
+	if cfg := p.Config; cfg != nil {
+		if o.Parallel == 0 {
+			o.Parallel = cfg.CI.Parallel
+		}
+		if o.TimeLimit == 0 && !o.Quick && req.Kind != campaign.KindFuzz {
+			o.TimeLimit = cfg.CI.ThoroughTimeout
+		}
+	}
+	if req.Baseline != "" {
+		if _, _, err := s.loadBaseline(ctx, p, req.Baseline, req.Dir); err != nil {
+			return nil, err
+		}
+	}
+	return &campaign.Request{Kind: req.Kind, Project: p, Options: o, Resume: req.Resume}, nil
+}
+
+// fuzzSeed draws a master seed, or takes that of the campaign to be continued.
+func (s *Server) fuzzSeed(ctx context.Context, resume *string) (*uint64, error) {
+	var seed uint64
+	if resume != nil && *resume != "" {
+		c, err := s.store.Campaign(ctx, *resume)
+		if err != nil {
+			return nil, err
+		}
+		seed = uint64(c.Seed)
+		return &seed, nil
+	}
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return nil, fmt.Errorf("no random numbers from the system: %w", err)
+	}
+	seed = binary.LittleEndian.Uint64(b[:])
+	return &seed, nil
+}
+
+// options converts what says which cases there are.
+func options(values, shapes string, dtypes, layouts []string) (campaign.Options, error) {
+	o := campaign.Options{Values: values, Shapes: shapes}
+	if len(dtypes) > maxOps || len(layouts) > maxOps {
+		return o, diag.Errorf(TooLarge, "", "%d dtypes and %d layouts asked for", len(dtypes), len(layouts))
+	}
+	for _, name := range dtypes {
+		d, err := dtype.Parse(name)
+		if err != nil {
+			return o, badName(err)
+		}
+		o.DTypes = append(o.DTypes, d)
+	}
+	for _, name := range layouts {
+		l, err := tensor.ParseLayout(name)
+		if err != nil {
+			return o, badName(err)
+		}
+		o.Layouts = append(o.Layouts, l)
+	}
+	return o, nil
+}
+
+// badName gives an error of a package that cannot have codes the one of a bad request.
+func badName(err error) error {
+	if diag.CodeOf(err) != "" {
+		return err
+	}
+	return diag.Errorf(BadRequest, diag.HintOf(err), "%w", err)
+}
+
+// maxSpan is the longest time that a request may name: ten years.
+const maxSpan = 10 * 365 * 24 * time.Hour
+
+// seconds converts a number of seconds.
+func seconds(what string, n float64) (time.Duration, error) {
+	if math.IsNaN(n) || n < 0 || n > maxSpan.Seconds() {
+		return 0, diag.Errorf(BadRequest, "send a positive number", "%s is %g seconds", what, n)
+	}
+	return time.Duration(n * float64(time.Second)), nil
+}
+
+// since converts a number of hours to look back; the zero time means everything.
+func (s *Server) since(hours float64) (time.Time, error) {
+	if hours == 0 {
+		return time.Time{}, nil
+	}
+	span, err := seconds("the time to look back", hours*3600)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.opt.Now().Add(-span), nil
+}
+
+// target names the case of a request.
+func target(seed *wire.Seed, text, op string) (campaign.Target, error) {
+	switch {
+	case text != "":
+		return campaign.ParseTarget(text, op)
+	case seed != nil:
+		return campaign.Target{Seed: uint64(*seed), Op: op}, nil
+	}
+	return campaign.Target{}, diag.Errorf(BadRequest, "send seed or case", "the request names no case")
+}
+
+// projectName is the name of a project in lists.
+func projectName(p campaign.Project) string {
+	switch {
+	case p.Config == nil:
+		return ""
+	case p.Config.Project.Name != "":
+		return p.Config.Project.Name
+	}
+	return filepath.Base(p.Config.Dir)
+}
+
+// projectKey is what baselines of a project are stored under.
+func projectKey(p campaign.Project) string {
+	if p.Config == nil {
+		return ""
+	}
+	return p.Config.Path
+}
+
+// encodeResult writes a result; numbers that JSON does not have become the nearest that it has.
+func encodeResult(r *verdict.Result) (json.RawMessage, error) {
+	if r == nil {
+		return nil, nil
+	}
+	text, err := json.Marshal(r)
+	var odd *json.UnsupportedValueError
+	if errors.As(err, &odd) {
+		text, err = json.Marshal(r.Saturated())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("result of %s: %w", r.Op, err)
+	}
+	return text, nil
+}
+
+// marshal writes a document of the domain.
+func marshal(v any) (json.RawMessage, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("reply %T: %w", v, err)
+	}
+	return text, nil
+}
+
+// replaceFile writes a file as a whole: readers see the old text or the new one. Its mode stays what it was.
+func replaceFile(path string, text []byte) error {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real // a link stays a link
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gpuemu-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name()) // the first error is the one to tell
+	}
+	return err
+}

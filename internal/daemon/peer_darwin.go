@@ -1,0 +1,17 @@
+// This file implements who is at the other end of a socket, on macOS.
+
+package daemon
+
+import "golang.org/x/sys/unix"
+
+// maxSocketPath is the longest path of a socket: sun_path has 104 bytes with the final 0.
+const maxSocketPath = 103
+
+// peerUID returns the user of the process at the other end.
+func peerUID(fd int) (int, error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(cred.Uid), nil
+}

@@ -1,0 +1,214 @@
+// Package daemon answers requests for the engine: over HTTP on a Unix socket, over protocol v1 on the same socket, and in
+// process. It holds the server, its campaigns and their events, and the client of both kinds.
+//
+// It judges nothing and prints nothing: handlers convert a request of package wire, call package campaign, store or
+// report, and convert what comes back (convert.go). The main types are Server and Client. Only processes of the same
+// user are served. One route table (routes.go) makes the mux and the OpenAPI document; see docs/formats/http.md.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"gpuemu/internal/campaign"
+	"gpuemu/internal/config"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/store"
+)
+
+// This file implements the server's life and what its handlers share.
+
+// Options are what a server is made of.
+type Options struct {
+	Home    string // GPUEMU_HOME
+	Socket  string
+	Version string // of the program
+	Log     *slog.Logger
+	Now     func() time.Time
+	Python  string // interpreter where neither the op, the project nor the request names one
+}
+
+// Server answers requests. It is safe for concurrent use.
+//
+// Its goroutines: one per running campaign, which alone writes to that campaign's feed; and those of net/http and nng,
+// one per connection or request.
+type Server struct {
+	opt     Options
+	store   *store.Store
+	engine  *campaign.Engine
+	runDir  string
+	started time.Time
+	mux     *http.ServeMux
+	v1      *v1Handler
+
+	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
+	stop context.CancelCauseFunc
+	work sync.WaitGroup // campaigns, and requests
+
+	mu     sync.Mutex
+	closed bool            // guarded by mu: no new work
+	runs   map[string]*run // guarded by mu: running campaigns
+	slots  int             // guarded by mu: campaigns running or being prepared
+	held   int64           // guarded by mu: bytes of submitted tensors in memory
+	once   sync.Once       // of Close
+	err    error           // of Close
+}
+
+// errStopping is why work ends when the server does.
+var errStopping = fmt.Errorf("the daemon is stopping: %w", context.Canceled)
+
+// New opens the store below Home and makes a private directory for this process. Campaigns whose process died are marked
+// as interrupted.
+func New(ctx context.Context, o Options) (*Server, error) {
+	if o.Home == "" {
+		return nil, diag.Errorf(BadHome, "set GPUEMU_HOME", "there is no directory to keep results in")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	home, err := filepath.Abs(o.Home)
+	if err != nil {
+		return nil, diag.Errorf(BadHome, "", "%s: %w", o.Home, err)
+	}
+	o.Home = home
+	if err := os.MkdirAll(o.Home, 0o700); err != nil {
+		return nil, diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own", "%w", err)
+	}
+	st, err := store.Open(ctx, filepath.Join(o.Home, "db"), store.Options{Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	runDir, err := makeRunDir(o.Home)
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{}}
+	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now}
+	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	s.mux = s.newMux()
+	s.v1 = &v1Handler{engine: s.engine, project: s.v1Project, started: s.started, version: o.Version, now: o.Now,
+		shutdown: s.shut, log: o.Log}
+	if gone, err := st.Interrupt(ctx, alive); err != nil {
+		return nil, errors.Join(err, s.Close())
+	} else if len(gone) > 0 {
+		o.Log.Warn("campaigns of a process that died are interrupted", "campaigns", gone)
+	}
+	return s, nil
+}
+
+// makeRunDir makes a directory for this process and removes those of processes that are gone.
+func makeRunDir(home string) (string, error) {
+	parent := filepath.Join(home, "run")
+	fail := func(err error) (string, error) {
+		return "", diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own", "%w", err)
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return fail(err)
+	}
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return fail(err)
+	}
+	for _, e := range entries {
+		var pid int
+		if n, _ := fmt.Sscanf(e.Name(), "%d-", &pid); n == 1 && e.IsDir() && pid != os.Getpid() && !alive(pid) {
+			_ = os.RemoveAll(filepath.Join(parent, e.Name())) // what cannot be removed does no harm
+		}
+	}
+	dir, err := os.MkdirTemp(parent, fmt.Sprintf("%d-*", os.Getpid())) // mode 0700
+	if err != nil {
+		return fail(err)
+	}
+	return dir, nil
+}
+
+// Close interrupts what is running, waits for it, and releases the store and the run directory.
+func (s *Server) Close() error {
+	s.once.Do(func() {
+		s.shut()
+		s.work.Wait()
+		s.engine.Close()
+		s.err = errors.Join(s.store.Close(), os.RemoveAll(s.runDir))
+	})
+	return s.err
+}
+
+// shut lets no new work in and tells what is running to end.
+func (s *Server) shut() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.stop(errStopping)
+}
+
+// enter counts a request as work, unless the server is stopping. leave must be called at its end.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+func (s *Server) leave() { s.work.Done() }
+
+// project loads the configuration that a request names. It is read anew each time: files change.
+func (s *Server) project(path, python string) (campaign.Project, error) {
+	p := campaign.Project{Python: python}
+	if path == "" {
+		return p, nil
+	}
+	if !filepath.IsAbs(path) {
+		return p, diag.Errorf(BadRequest, "send an absolute path", "config %q is not an absolute path", path)
+	}
+	cfg, err := config.Load(filepath.Clean(path))
+	if err != nil {
+		return p, err
+	}
+	p.Config = cfg
+	return p, nil
+}
+
+// v1Project is project for protocol v1, whose requests name none: "" is the gpuemu.toml that applies where the daemon
+// started, if there is one.
+func (s *Server) v1Project(path string) (campaign.Project, error) {
+	if path != "" {
+		return s.project(path, "")
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		user = "" // no home, no search above the working directory
+	}
+	path, err = config.Find(".", user)
+	if diag.CodeOf(err) == config.NotFound {
+		return campaign.Project{}, nil
+	}
+	if err != nil {
+		return campaign.Project{}, err
+	}
+	return s.project(path, "")
+}
+
+// serveV1 answers one message of protocol v1.
+func (s *Server) serveV1(ctx context.Context, body []byte) []byte {
+	if !s.enter() {
+		return v1Fault("the daemon is stopping")
+	}
+	defer s.leave()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
+	return s.v1.serve(ctx, body)
+}
