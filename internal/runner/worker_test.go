@@ -29,7 +29,7 @@ def f(inputs, scale=1.0, *, flag=False):
 	if got, want := reply.Stderr, "called with 2.0 float True\n"; got != want {
 		t.Errorf("printed %q, want %q", got, want)
 	}
-	if reply.Time <= 0 || reply.Time > time.Second {
+	if reply.Time <= 0 || reply.Time > 20*time.Second {
 		t.Errorf("Time = %v", reply.Time)
 	}
 	if reply.Modified == nil || len(reply.Modified) > 0 {
@@ -282,7 +282,7 @@ func TestWorkerGivesUpStarting(t *testing.T) {
 	for range 100 {
 		fails(t, r, small(t), verdict.TimedOut)
 	}
-	if took := time.Since(start); took > 150*time.Millisecond {
+	if took := time.Since(start); took > 2*time.Second {
 		t.Errorf("100 calls took %v", took)
 	}
 }
@@ -292,7 +292,7 @@ func TestWorkerLimits(t *testing.T) {
 		t.Parallel()
 		r := function(t, "import time\ndef f(inputs):\n    print('asleep')\n    time.sleep(60)",
 			Spec{Limits: Limits{Timeout: 300 * time.Millisecond}})
-		within(t, 20*time.Second, func() {
+		within(t, 60*time.Second, func() {
 			fails(t, r, small(t), verdict.TimedOut, "candidate.py:f did not reply within 300ms", "asleep", "raise timeout")
 		})
 	})
