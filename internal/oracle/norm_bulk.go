@@ -2,7 +2,11 @@
 
 package oracle
 
-import "gpuemu/internal/dtype"
+import (
+	"math"
+
+	"gpuemu/internal/dtype"
+)
 
 // normalise fills out[at:] with normalised values, in runs where the moments are ordinary. wb gives weight and bias.
 func (c *call) normalise(out *result, at int, x []float64, mean, rstd num, wb func(i int) (w, b num)) {
@@ -74,8 +78,6 @@ func (r *normRun) of(part []float64, lo int, wb func(i int) (w, b num)) (bulk, b
 func eitherAll(a, b bulk) {
 	be, bv, ae := b.e[:len(a.v)], b.v[:len(a.v)], a.e[:len(a.v)]
 	for i, v := range a.v {
-		if e := be[i] + abs(v-bv[i]); e > ae[i] {
-			ae[i] = e
-		}
+		ae[i] = max(ae[i], be[i]+math.Abs(v-bv[i]))
 	}
 }

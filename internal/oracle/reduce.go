@@ -123,13 +123,9 @@ func (m *arith) deviationsRow(x []float64) deviations {
 	return out
 }
 
-// widest returns the largest magnitude that a difference from a running mean may reach.
+// widest returns the largest magnitude that a difference from a running mean of finite values may reach.
 func (m *arith) widest(x []float64, mu num) float64 {
-	top := 0.0
-	for _, v := range x {
-		top = math.Max(top, abs(v))
-	}
-	return float64(2*top) + mu.e
+	return float64(2*extentOf(x).largest()) + mu.e
 }
 
 // expSum returns the maximum of a row and Σexp(x-max), filling terms with the exponentials, none of which exceeds 1.
