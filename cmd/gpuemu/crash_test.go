@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuemu/internal/report"
+	"gpuemu/internal/store"
 	"gpuemu/internal/testkit"
 	"gpuemu/internal/verdict"
 )
@@ -31,13 +32,15 @@ candidate = "ops.py:softmax"
 `
 
 const crashOps = `
+import time
 import numpy as np
 
 def softmax(inputs):
+    time.sleep(0.006)  # long enough for 50 kills before the end
     x = inputs["input"]
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     y = e / e.sum(axis=-1, keepdims=True)
-    if y.shape[-1] == 65:
+    if y.shape[-1] == 13:
         y[..., -1] *= 2
     return y
 `
@@ -67,14 +70,19 @@ func TestCrash(t *testing.T) {
 
 	p.home = filepath.Join(t.TempDir(), "wild")
 	r := rand.New(rand.NewPCG(1, 2)) // which process dies when is a matter of timing anyway
-	first := true
-	for range kills {
+	for i := range kills {
+		if i%2 == 1 { // every other time the work is done by a daemon, which dies as well
+			p.startDaemon()
+		}
 		cmd := args
-		if !first {
+		if p.started() {
 			cmd = append(args, "--resume")
 		}
 		p.killed(cmd, r)
-		first = first && !p.started()
+	}
+	p.killDaemon()
+	if n := p.finished(); n == 0 || n >= cases {
+		t.Fatalf("%d of %d cases are finished after %d kills: the kills were not in the middle", n, cases, kills)
 	}
 	got := p.document(append(args, "--resume", "--format", "json"))
 	if len(got.Results) != cases || !got.Summary.Complete {
@@ -98,6 +106,7 @@ func bare(r verdict.Result) string {
 }
 
 type crashTrial struct {
+	daemon    *exec.Cmd // nil: none is running
 	t         *testing.T
 	dir, home string
 	python    string
@@ -132,10 +141,72 @@ func (p *crashTrial) document(args []string) *report.Document {
 	return doc
 }
 
-// started reports whether a campaign was recorded.
-func (p *crashTrial) started() bool {
-	out, err := p.command([]string{"report", "--format", "json"}).Output()
-	return err == nil || len(out) > 0
+// started reports whether a campaign is recorded.
+func (p *crashTrial) started() bool { return p.campaign() != nil }
+
+// finished is the number of cases that are stored.
+func (p *crashTrial) finished() int {
+	n := 0
+	c := p.campaign()
+	if c == nil {
+		return 0
+	}
+	st := p.store()
+	defer st.Close()
+	if _, count, err := st.FinishedIndexes(context.Background(), c.ID); err == nil {
+		n = count
+	}
+	return n
+}
+
+// campaign is the one campaign of the disturbed home; there must never be two.
+func (p *crashTrial) campaign() *store.Campaign {
+	if _, err := os.Stat(filepath.Join(p.home, "db")); err != nil {
+		return nil
+	}
+	st := p.store()
+	defer st.Close()
+	list, err := st.Campaigns(context.Background(), store.CampaignFilter{})
+	if err != nil || len(list) > 1 {
+		p.t.Fatalf("%d campaigns, %v", len(list), err)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[0]
+}
+
+func (p *crashTrial) store() *store.Store {
+	p.t.Helper()
+	st, err := store.Open(context.Background(), filepath.Join(p.home, "db"), store.Options{})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return st
+}
+
+// startDaemon starts a daemon on the home's socket; it is killed with the run that uses it.
+func (p *crashTrial) startDaemon() {
+	cmd := p.command([]string{"daemon", "start"})
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.daemon = cmd
+	for range 500 {
+		if p.command([]string{"daemon", "status"}).Run() == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.t.Fatal("the daemon does not start")
+}
+
+func (p *crashTrial) killDaemon() {
+	if p.daemon != nil {
+		_ = p.daemon.Process.Kill()
+		_ = p.daemon.Wait()
+		p.daemon = nil
+	}
 }
 
 // killed starts a run and kills it, or one of its workers and then it, after a random time.
@@ -154,15 +225,21 @@ func (p *crashTrial) killed(args []string, r *rand.Rand) {
 			return true
 		}
 	}
-	if !wait(time.Duration(150+r.IntN(350)) * time.Millisecond) {
+	if !wait(time.Duration(300+r.IntN(500)) * time.Millisecond) {
+		p.killDaemon()
 		return
 	}
+	parent := cmd.Process.Pid
+	if p.daemon != nil {
+		parent = p.daemon.Process.Pid
+	}
 	if r.IntN(2) == 0 {
-		for _, pid := range children(cmd.Process.Pid) {
+		for _, pid := range children(parent) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 		wait(time.Duration(r.IntN(100)) * time.Millisecond)
 	}
+	p.killDaemon()
 	_ = cmd.Process.Kill()
 	<-done
 }
