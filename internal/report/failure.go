@@ -19,7 +19,9 @@ const maxStderr = 20
 func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if r.Message != "" {
+	// The message of a comparison is the same in one sentence.
+	compared := len(r.Outputs) > 0 && (r.Reason == verdict.Mismatch || r.Reason == verdict.NonFinite)
+	if r.Message != "" && !compared {
 		lines = append(lines, cleanLines(r.Message)...)
 	}
 	for i := range r.Outputs {
