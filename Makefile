@@ -1,4 +1,5 @@
-# gpuemu: build, checks and tests. `make test` is what CI runs; it needs Go, git and a C compiler (race detector only).
+# gpuemu: build, checks and tests. `make test` is what CI runs; it needs Go, Python 3 with venv, git and a C compiler (race
+# detector only).
 
 SHELL       := /bin/sh
 GO          ?= go
@@ -20,7 +21,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak evidence bench build generate clean
+.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak evidence bench example build generate clean
 
 all: build
 
@@ -33,6 +34,7 @@ setup:
 	@$(STEP) "go mod download" $(GO) mod download
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
+	@$(STEP) "published client" sh tools/setup-published.sh
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)
@@ -45,6 +47,8 @@ check: $(STATICCHECK)
 	@$(STEP) "go vet" $(GO) vet ./...
 	@$(STEP) "staticcheck" $(STATICCHECK) ./...
 	@$(STEP) "go mod tidy" $(GO) mod tidy -diff
+	@$(STEP) "cross-build linux/arm64" env GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
+	@$(STEP) "cross-build darwin/arm64" env GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build ./...
 	@$(STEP) "repository tests" $(GO) test -count=1 ./internal
 
 # All but the tests of the repository as a whole, which check runs.
@@ -91,6 +95,11 @@ evidence:
 
 bench:
 	@sh bench/speed/run.sh $(BENCHFLAGS)
+
+# The main job on the example project.
+example: build
+	@$(STEP) "python with numpy" sh tools/setup-python.sh
+	GPUEMU_PYTHON=$(CURDIR)/.cache/venv/bin/python bin/gpuemu ci --quick --config examples/numpy/gpuemu.toml
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...

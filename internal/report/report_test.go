@@ -352,10 +352,13 @@ func TestFailuresAreLimited(t *testing.T) {
 	}
 	s := documentOf(results...).Source()
 	out := string(written(t, text(TextOptions{}), s))
-	if n := strings.Count(out, "replay: "); n != 2*maxFailures {
-		t.Errorf("%d failures shown, want %d", n, 2*maxFailures)
+	if n := strings.Count(out, "replay: "); n != 30 {
+		t.Errorf("%d replay commands, want one per failure", n)
 	}
-	if !strings.Contains(out, "5 more of a failed; -v shows them all\n") || strings.Count(out, "..1#") != 1 {
+	if n := strings.Count(out, "\nFAIL "); n != 2*maxFailures {
+		t.Errorf("%d failures shown in full, want %d", n, 2*maxFailures)
+	}
+	if !strings.Contains(out, "12 more of a failed; -v shows them all\n") || strings.Count(out, "..1#") != 1 {
 		t.Errorf("the rest is not counted, or there is more than one map:\n%s", out)
 	}
 	out = string(written(t, text(TextOptions{Verbose: true}), s))

@@ -24,7 +24,8 @@ type TextOptions struct {
 
 // Limits of a text that is not verbose.
 const (
-	maxFailures = 10 // per op
+	maxFailures = 3  // per op, in full
+	maxBrief    = 50 // per op, as a replay command at least
 	maxMessages = 5  // per reason of not_run
 	maxGroups   = 64 // of reasons and messages that are told apart at all
 	maxCompared = 10 // of each list of a comparison
@@ -227,10 +228,11 @@ func (t *texter) failure(r *verdict.Result) error {
 	if t.shown == nil {
 		t.shown = map[string]int{}
 	}
-	if t.shown[r.Op] >= maxFailures && !t.opt.Verbose {
+	t.shown[r.Op]++
+	if n := t.shown[r.Op]; n > maxFailures && !t.opt.Verbose {
+		t.briefly(r, n)
 		return nil
 	}
-	t.shown[r.Op]++
 	withMap := t.opt.Verbose || !t.mapped
 	t.line("")
 	t.line(t.paint(red, strings.ToUpper(r.Verdict.String())) + " " + t.paint(bold, clean(r.Op)) + " " + clean(r.DType) +
@@ -251,13 +253,24 @@ func (t *texter) failure(r *verdict.Result) error {
 	if command := t.replays.command(r); command != "" {
 		t.line("  replay: " + command)
 	}
-	if t.shown[r.Op] == maxFailures && !t.opt.Verbose {
-		if more := t.failed(r.Op) - maxFailures; more > 0 {
-			t.line("")
-			t.line(fmt.Sprintf("%d more of %s failed; -v shows them all", more, clean(r.Op)))
-		}
+	if t.shown[r.Op] == maxFailures && !t.opt.Verbose && t.failed(r.Op) > maxFailures {
+		t.line("")
+		t.line(fmt.Sprintf("%d more of %s failed; -v shows them all", t.failed(r.Op)-maxFailures, clean(r.Op)))
 	}
 	return nil
+}
+
+// briefly prints the n-th failure of an op in one line: its command, so that every failure has one. Of thousands the last
+// ones are left to gpuemu failures.
+func (t *texter) briefly(r *verdict.Result, n int) {
+	command := t.replays.command(r)
+	switch {
+	case n > maxBrief+1 || command == "":
+	case n == maxBrief+1:
+		t.line("  … (gpuemu failures lists the rest)")
+	default:
+		t.line("  replay: " + command)
+	}
 }
 
 // failed is how many cases of an op failed.
