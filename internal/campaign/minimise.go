@@ -126,7 +126,6 @@ type minimiser struct {
 	executed int
 	budget   int
 	progress func(done, budget int)
-	err      error // first error that ends the search
 }
 
 func (m *minimiser) execute(
