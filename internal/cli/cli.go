@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"gpuemu/internal/campaign"
+	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/store"
 )
@@ -115,7 +116,8 @@ func exitCode(err error) int {
 // executed code kept the work from being done.
 func isNotRun(code diag.Code) bool {
 	switch code {
-	case store.NotFound: // an unknown tag or campaign was asked for
+	case store.NotFound, // an unknown tag or campaign was asked for
+		daemon.BadRequest, daemon.BadSocket, daemon.BadHome, daemon.BadListener, daemon.AlreadyRunning:
 		return false
 	case campaign.NotExecutable, campaign.NotFailing, campaign.TooFewSamples:
 		return true
@@ -161,9 +163,10 @@ func root(env Env, term *terminal) *cobra.Command {
 		if err := term.configure(env.Getenv); err != nil || !flags.Changed("config") {
 			return err
 		}
-		return checkConfig(term.config)
+		return checkConfig("--config", term.config)
 	}
 
+	cmd.AddCommand(doctorCommand(term, env), initCommand(term, env))
 	cmd.AddCommand(baselineCommand(term, env), calibrateCommand(term, env), casesCommand(term, env), ciCommand(term, env),
 		completionCommand(term), coverageCommand(term, env), daemonCommand(term, env), debugCommand(term, env),
 		diffCommand(term, env), failuresCommand(term, env), fuzzCommand(term, env), mergeCommand(term),

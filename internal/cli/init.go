@@ -23,9 +23,8 @@ type initFlags struct {
 }
 
 func initCommand(term *terminal, env Env) *cobra.Command {
-	// The first word of a choice is its default: no CI unless it is asked for.
 	f := initFlags{framework: newChoice(newproject.Frameworks()...),
-		ci: newChoice("", newproject.GitHub, newproject.GitLab)}
+		ci: &choice{words: []string{newproject.GitHub, newproject.GitLab}}} // no CI unless it is asked for
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a gpuemu.toml and kernels that pass",
@@ -38,8 +37,7 @@ func initCommand(term *terminal, env Env) *cobra.Command {
 	flags.StringVar(&f.name, "name", "", "`NAME` of the project (default: that of the directory)")
 	f.framework.register(cmd, "framework", "what the kernels are written for")
 	flags.BoolVar(&f.examples, "with-examples", false, "several kernels instead of one")
-	flags.Var(f.ci, "ci", "also a workflow for this CI system")
-	completeWith(cmd, "ci", func() []string { return f.ci.words[1:] })
+	f.ci.register(cmd, "ci", "also a workflow for this CI system")
 	flags.StringVarP(&f.target, "target-dir", "t", ".", "`DIR` to write to; created where it is missing")
 	flags.BoolVar(&f.force, "force", false, "replace files that exist")
 	return cmd
