@@ -52,9 +52,9 @@ func doctorCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is installed and usable, and how to mend what is not",
-		Long: "Looks at the home directory, the store, the daemon, Python and its packages, the CUDA tools, the GPU, git and\n" +
-			"the configuration. Exits with 3 where something is missing that every validation needs: the home directory,\n" +
-			"the store, Python with numpy. All else is optional.",
+		Long: "Looks at the home directory, the store, the daemon, Python and its packages, the CUDA tools, the GPU,\n" +
+			"git and the configuration. Exits with 3 where something is missing that every validation needs: the\n" +
+			"home directory, the store, Python with numpy. All else is optional.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			named, err := cmd.Flags().GetString("config")
@@ -252,7 +252,8 @@ func (d *doctor) examinePython(c *config.Config) {
 		fix := path + " -m pip install " + module + "; it is for " + uses[module]
 		switch text, broken := it.Broken[module]; {
 		case broken:
-			d.add(check{Name: module, Status: statusFault, Value: text, Fix: path + " -m pip install --force-reinstall " + module})
+			d.add(check{Name: module, Status: statusFault, Value: text,
+				Fix: path + " -m pip install --force-reinstall " + module})
 		case it.Packages[module] == "":
 			d.missing(module, "not installed", fix)
 		default:
@@ -314,7 +315,8 @@ func (d *doctor) report(term *terminal, format string) error {
 		term.printTable("", rows)
 	}
 	if len(broken) > 0 {
-		return notRun(diag.Errorf(newproject.Unusable, "the lines above say how to mend it", "not usable: %s", strings.Join(broken, ", ")))
+		return notRun(diag.Errorf(newproject.Unusable, "the lines above say how to mend it", "not usable: %s",
+			strings.Join(broken, ", ")))
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ func initCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a gpuemu.toml and kernels that pass",
-		Long: "Writes a project that passes gpuemu test at once: a gpuemu.toml, one kernel (with --with-examples several) and,\n" +
-			"if asked for, a workflow for CI. No file that exists is overwritten without --force.",
+		Long: "Writes a project that passes gpuemu test at once: a gpuemu.toml, one kernel (with --with-examples\n" +
+			"several) and, if asked for, a workflow for CI. No file that exists is overwritten without --force.",
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return runInit(term, env, f) },
 	}

@@ -116,8 +116,8 @@ func write(t *testing.T, dir string, o project.Options) {
 	}
 }
 
-// TestBrokenExamples: each planted fault of examples/broken passes the usual check of one friendly shape, fails here, and
-// the smallest failing case and the diagnosis tell what is wrong.
+// TestBrokenExamples: each planted fault of examples/broken passes the usual check of one friendly shape, and fails;
+// the smallest failing case and the message tell what is wrong.
 func TestBrokenExamples(t *testing.T) {
 	dir := filepath.Join(testkit.Root(t), "examples", "broken")
 	tr := newTrial(t, dir, func(c *config.Config) {
@@ -192,7 +192,8 @@ sys.exit(0 if np.allclose(getattr(kernel, function)(x), want, atol=1e-5, rtol=1e
 func friendlyCheck(t *testing.T, dir, op, shapes string) {
 	t.Helper()
 	function, _, _ := strings.Cut(op, "_")
-	args := append([]string{"-c", friendlyPy, filepath.Join(dir, "kernels", op+".py"), function}, strings.Fields(shapes)...)
+	kernel := filepath.Join(dir, "kernels", op+".py")
+	args := append([]string{"-c", friendlyPy, kernel, function}, strings.Fields(shapes)...)
 	if out, err := exec.Command(testkit.Python(t), args...).CombinedOutput(); err != nil {
 		t.Errorf("allclose at %s does not accept it: %v\n%s", shapes, err, out)
 	}

@@ -69,8 +69,8 @@ func Module(framework string) string {
 	return map[string]string{PyTorch: "torch", JAX: "jax", TensorFlow: "tensorflow"}[framework]
 }
 
-// Emulated reports whether kernels of the framework need a GPU or an emulator: they lie beside a numpy version, which is
-// what runs.
+// Emulated reports whether kernels of the framework need a GPU or an emulator: they lie beside a numpy version, which
+// is what runs.
 func Emulated(framework string) bool { return framework == Triton || framework == CUDA }
 
 // Files returns the files of a project, gpuemu.toml last: a project that was only half written has none.
@@ -127,7 +127,8 @@ func distribution(framework string) string {
 func notes(framework string) []string {
 	switch {
 	case Emulated(framework):
-		return []string{"The kernels lie beside the candidates. This version of gpuemu cannot run them: the candidates are numpy",
+		return []string{
+			"The kernels lie beside the candidates. This version of gpuemu cannot run them: the candidates are numpy",
 			"versions of them. Replace their bodies by calls of your kernels where there is a GPU.", ""}
 	case Module(framework) != "":
 		return []string{"The candidates use " + Module(framework) +

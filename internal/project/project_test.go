@@ -100,7 +100,8 @@ func TestDefaultsAreShown(t *testing.T) {
 
 func TestBadNames(t *testing.T) {
 	for _, name := range []string{"", "  ", "a\nb", "\xff", "\x00", strings.Repeat("x", 101)} {
-		if _, err := project.Files(project.Options{Name: name, Framework: project.NumPy}); diag.CodeOf(err) != project.BadName {
+		_, err := project.Files(project.Options{Name: name, Framework: project.NumPy})
+		if diag.CodeOf(err) != project.BadName {
 			t.Errorf("Files with the name %q: %v, want %s", name, err, project.BadName)
 		}
 	}
@@ -130,7 +131,9 @@ func TestExample(t *testing.T) {
 	}
 }
 
-var two = []project.File{{Path: "kernels/a.py", Content: []byte("new a")}, {Path: "gpuemu.toml", Content: []byte("new")}}
+var two = []project.File{
+	{Path: "kernels/a.py", Content: []byte("new a")}, {Path: "gpuemu.toml", Content: []byte("new")},
+}
 
 // tree returns the files below dir with their contents; links are shown as such.
 func tree(t *testing.T, dir string) map[string]string {
@@ -194,8 +197,8 @@ func TestWrite(t *testing.T) {
 			put(t, outside, "victim", "old")
 			link(t, dir, "gpuemu.toml", filepath.Join(outside, "victim"))
 		}, force: true, code: project.Outside, says: "is a link, not a plain file"},
-		{name: "directory for a file", set: func(t *testing.T, dir string) { put(t, dir, "gpuemu.toml/x", "old") }, force: true,
-			code: project.Outside, says: "is a directory, not a plain file"},
+		{name: "directory for a file", set: func(t *testing.T, dir string) { put(t, dir, "gpuemu.toml/x", "old") },
+			force: true, code: project.Outside, says: "is a directory, not a plain file"},
 		{name: "file for a directory", set: func(t *testing.T, dir string) { put(t, dir, "kernels", "old") }, force: true,
 			code: project.Outside, says: "kernels in "},
 	} {
