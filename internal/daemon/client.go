@@ -30,7 +30,8 @@ type Client struct {
 	local *Server // nil: a daemon behind a socket
 }
 
-// Dial connects to the daemon on a socket and pings it. The error has code Unreachable if nobody answers within a second.
+// Dial connects to the daemon on a socket and pings it. The error has code Unreachable if nobody answers within a
+// second.
 func Dial(ctx context.Context, socket string) (*Client, error) {
 	if err := checkSocketOwner(socket); err != nil {
 		return nil, err
@@ -71,8 +72,8 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 func unreachable(socket string, err error) error {
-	return diag.Errorf(Unreachable, "gpuemu daemon start starts one; commands work without it", "no daemon answers on %s: %w",
-		socket, err)
+	return diag.Errorf(Unreachable, "gpuemu daemon start starts one; commands work without it",
+		"no daemon answers on %s: %w", socket, err)
 }
 
 // checkSocketOwner refuses what another user put at the place of the socket.
@@ -164,8 +165,8 @@ func lost(ctx context.Context, err error) error {
 	case errors.As(err, &known):
 		return err
 	}
-	return diag.Errorf(Lost, "look at the log of the daemon: gpuemu daemon logs", "the connection to the daemon is lost: %w",
-		err)
+	return diag.Errorf(Lost, "look at the log of the daemon: gpuemu daemon logs",
+		"the connection to the daemon is lost: %w", err)
 }
 
 // call performs a request with a JSON reply.

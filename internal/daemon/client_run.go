@@ -28,8 +28,8 @@ const (
 	maxEvent = 16 << 20
 )
 
-// Run starts a campaign, calls on for every event until its end, and returns the summary. When ctx ends, the campaign is
-// cancelled; the summary of what is finished is still returned. on may be nil.
+// Run starts a campaign, calls on for every event until its end, and returns the summary. When ctx ends, the campaign
+// is cancelled; the summary of what is finished is still returned. on may be nil.
 func (c *Client) Run(ctx context.Context, req *wire.RunRequest, on func(*wire.Event)) (*verdict.Summary, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

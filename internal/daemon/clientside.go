@@ -114,8 +114,8 @@ func refusePart(out *bufio.Writer, i int, err error) error {
 	return out.Flush()
 }
 
-// caseHeader describes a case and the storages of its inputs. Storages are flat: layouts with gaps and strides reach the
-// client as they are.
+// caseHeader describes a case and the storages of its inputs. Storages are flat: layouts with gaps and strides reach
+// the client as they are.
 func caseHeader(i int, c opspec.Case, inputs map[string]*tensor.Tensor) (*wire.CaseHeader, []tensor.Named) {
 	h := &wire.CaseHeader{Index: i, Op: c.Op, Case: c.String(), Seed: wire.Seed(c.Seed), DType: c.DType.String(),
 		Inputs: []wire.View{}}
@@ -239,6 +239,8 @@ func (s *Server) drop(n int64) {
 	s.held -= n
 }
 
+const submitHint = "docs/formats/http.md describes submissions"
+
 // submit handles POST /v1/submit: one part, without an end mark.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	body := bufio.NewReaderSize(r.Body, 1<<16)
@@ -256,7 +258,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 	}
 	var h wire.SubmitHeader
 	if err := json.Unmarshal(p.header, &h); err != nil {
-		return diag.Errorf(BadRequest, "docs/formats/http.md describes submissions", "the header is not a submission: %w", err)
+		return diag.Errorf(BadRequest, submitHint, "the header is not a submission: %w", err)
 	}
 	project, err := s.project(h.Config, h.Python)
 	if err != nil {
@@ -291,7 +293,7 @@ func readSubmission(r io.Reader, admit func(int64) error) (*part, error) {
 		return &part{header, image}, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, diag.Errorf(BadRequest, "docs/formats/http.md describes submissions", "the body ends too early: %w", err)
+		return nil, diag.Errorf(BadRequest, submitHint, "the body ends too early: %w", err)
 	}
 	return nil, err
 }

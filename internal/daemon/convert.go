@@ -25,7 +25,8 @@ import (
 // maxOps is how many ops one request may name: a configuration has at most as many.
 const maxOps = 10_000
 
-// campaignRequest makes the request of a campaign. What can be wrong with a baseline is found here, before anything runs.
+// campaignRequest makes the request of a campaign. What can be wrong with a baseline is found here, before anything
+// runs.
 func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*campaign.Request, error) {
 	switch req.Kind {
 	case campaign.KindTest, campaign.KindFuzz, campaign.KindCI:

@@ -23,18 +23,18 @@ const (
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long a follower may leave an event unread: long enough for a command that was suspended.
 	writeTimeout = 10 * time.Minute
-	// maxFeed is how many bytes of failures a feed keeps: a hundred thousand of them. Later ones are counted and stored,
-	// and the summary has them.
+	// maxFeed is how many bytes of failures a feed keeps: a hundred thousand of them. Later ones are counted and stored.
 	maxFeed = 1 << 30
 )
 
 // feed holds the events of one campaign. The campaign never waits for a follower: counts are overwritten, and failures
-// go to a file that each follower reads at its own pace, so that neither memory nor the campaign depends on the slowest.
+// go to a file that each follower reads at its own pace. Neither memory nor the campaign depends on the slowest.
 type feed struct {
 	campaign string
 	log      *os.File // failure events, each with its length in front; removed from its directory already
 
 	mu     sync.Mutex    // guards what follows
+	users  int           // the campaign and its followers; the last one closes the log
 	wake   chan struct{} // closed and replaced when a failure was written, or at the end
 	counts verdict.Counts
 	plan   int
@@ -53,7 +53,27 @@ func newFeed(dir string) (*feed, error) {
 		f.Close()
 		return nil, fmt.Errorf("events: %w", err)
 	}
-	return &feed{log: f, wake: make(chan struct{})}, nil
+	return &feed{log: f, users: 1, wake: make(chan struct{})}, nil
+}
+
+// join adds a user, unless the last one has left.
+func (f *feed) join() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.users == 0 {
+		return false
+	}
+	f.users++
+	return true
+}
+
+// leave ends the use of whoever made the feed or joined it.
+func (f *feed) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.users--; f.users == 0 {
+		f.log.Close() // nothing of it is needed any more
+	}
 }
 
 // event is an event with the counts of now. mu is held.

@@ -290,7 +290,8 @@ func calibratedTypes(p campaign.Project, req *wire.CalibrateRequest) ([]dtype.DT
 }
 
 func (s *Server) calibrateAll(
-	ctx context.Context, p campaign.Project, req *wire.CalibrateRequest, dtypes []dtype.DType, progress func(done, total int),
+	ctx context.Context, p campaign.Project, req *wire.CalibrateRequest, dtypes []dtype.DType,
+	progress func(done, total int),
 ) (*wire.CalibrateReply, error) {
 	seed := uint64(1)
 	if req.Seed != nil {

@@ -46,7 +46,7 @@ func (s *Server) ListenAndServe(ctx context.Context) error {
 	}
 	defer l.release()
 	defer context.AfterFunc(ctx, s.shut)()
-	s.opt.Log.Info("daemon listens", "socket", s.opt.Socket, "version", s.opt.Version, "home", s.opt.Home, "pid", os.Getpid())
+	s.opt.Log.Info("daemon listens", "socket", l.path, "version", s.opt.Version, "home", s.opt.Home, "pid", os.Getpid())
 	queue := &connQueue{addr: l.Addr(), conns: make(chan net.Conn), done: s.ctx.Done()}
 	server := s.httpServer(s.Handler())
 	served := make(chan error, 1)
@@ -70,7 +70,7 @@ func (s *Server) ListenAndServe(ctx context.Context) error {
 // httpServer is net/http's server with our limits.
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: s.header, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 	}
 }
@@ -96,7 +96,6 @@ func (s *Server) listen() (*listener, error) {
 	if err != nil || s.opt.Socket == "" {
 		return nil, diag.Errorf(BadSocket, "set GPUEMU_SOCKET", "there is no path for the socket")
 	}
-	s.opt.Socket = path
 	if len(path) > maxSocketPath {
 		return nil, diag.Errorf(BadSocket, "set GPUEMU_SOCKET to a shorter path, such as one below $XDG_RUNTIME_DIR",
 			"the path of the socket has %d bytes, the system allows %d: %s", len(path), maxSocketPath, path)
@@ -255,7 +254,7 @@ func (s *Server) tell(c *peerConn, queue *connQueue) {
 	}
 	stop := context.AfterFunc(s.ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
 	prefix := make([]byte, nng.PrefixSize)
-	err := c.SetReadDeadline(time.Now().Add(firstBytes))
+	err := c.SetReadDeadline(time.Now().Add(s.first))
 	if err == nil {
 		_, err = io.ReadFull(c.Conn, prefix)
 	}

@@ -77,7 +77,8 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer src.close()
 	if req.Baseline != "" {
-		if err := s.compare(r.Context(), p, src, comparison{req.Baseline, req.Dir, req.Threshold, req.FailOnRegression}); err != nil {
+		want := comparison{req.Baseline, req.Dir, req.Threshold, req.FailOnRegression}
+		if err := s.compare(r.Context(), p, src, want); err != nil {
 			return err
 		}
 	}

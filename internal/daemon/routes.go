@@ -52,7 +52,8 @@ func routes() []route {
 			response: wire.Ping{}, handle: get((*Server).ping)},
 		{method: "GET", path: "/v1/status", summary: "What the daemon is doing",
 			response: wire.Status{}, handle: get((*Server).status)},
-		{method: "POST", path: "/v1/shutdown", summary: "End the daemon; running campaigns are interrupted, their results kept",
+		{method: "POST", path: "/v1/shutdown",
+			summary:  "End the daemon; running campaigns are interrupted, their results kept",
 			response: wire.Done{}, handle: get((*Server).shutdown)},
 		{method: "GET", path: "/v1/health", summary: "How the store is",
 			response: wire.HealthReply{}, handle: get((*Server).health)},
@@ -198,7 +199,9 @@ func (t *tracked) Write(b []byte) (int, error) {
 func (t *tracked) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 // get makes a handler of a method that needs no body.
-func get[Reply any](f func(*Server, *http.Request) (*Reply, error)) func(*Server, http.ResponseWriter, *http.Request) error {
+func get[Reply any](
+	f func(*Server, *http.Request) (*Reply, error),
+) func(*Server, http.ResponseWriter, *http.Request) error {
 	return func(s *Server, w http.ResponseWriter, r *http.Request) error {
 		reply, err := f(s, r)
 		if err != nil {
@@ -244,8 +247,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	case errors.Is(err, io.EOF):
 		return diag.Errorf(BadRequest, "send a JSON object", "the request has no body")
 	}
-	return diag.Errorf(BadRequest, "docs/formats/http.md and GET /v1/openapi.json describe the API", "the body is not a %T: %w",
-		into, err)
+	return diag.Errorf(BadRequest, "docs/formats/http.md and GET /v1/openapi.json describe the API",
+		"the body is not a %T: %w", into, err)
 }
 
 // sendJSON answers with a JSON document.

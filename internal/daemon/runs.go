@@ -63,7 +63,8 @@ func (s *Server) release(id string) {
 	s.work.Done()
 }
 
-// launch prepares a campaign and starts it. ctx is that of the request: it ends the preparation, not the campaign.
+// launch prepares a campaign and starts it. ctx is that of the request: it ends the preparation, not the campaign. The
+// caller has joined its feed and must leave it.
 func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err error) {
 	creq, err := s.campaignRequest(ctx, req)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 	}
 	prepared, err := s.engine.Prepare(ctx, *creq)
 	if err != nil {
-		events.log.Close()
+		events.leave()
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancelCause(s.ctx)
@@ -103,9 +104,10 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 	}
 	if err != nil {
 		cancel(nil)
-		events.log.Close()
+		events.leave()
 		return nil, err
 	}
+	events.join()
 	go s.execute(runCtx, r, prepared, creq.Project, req)
 	return r, nil
 }
@@ -137,6 +139,7 @@ func (s *Server) execute(
 	ctx context.Context, r *run, prepared *campaign.Run, p campaign.Project, req *wire.RunRequest,
 ) {
 	defer s.release(r.id)
+	defer r.feed.leave()
 	defer close(r.ended)
 	defer r.cancel(nil)
 	s.opt.Log.Info("campaign starts", "campaign", r.id, "kind", r.kind, "config", r.config, "planned", prepared.Planned)
@@ -201,6 +204,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer started.feed.leave()
 	out := newStream(w)
 	first := started.feed.now().progress
 	seed := wire.Seed(started.seed)
@@ -215,8 +219,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// followContext is the context of a follower. When the daemon stops, the campaign ends first and its last event is sent;
-// when the peer goes away, the follower ends at once.
+// followContext is the context of a follower. When the daemon stops, the campaign ends first and its last event is
+// sent; when the peer goes away, the follower ends at once.
 func followContext(ctx context.Context, r *run) context.Context {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -239,6 +243,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	defer started.feed.leave()
 	return sendJSON(w, http.StatusAccepted, &wire.RunStarted{Campaign: started.id, Seed: wire.Seed(started.seed),
 		Planned: started.feed.now().progress.Planned})
 }
@@ -253,7 +258,8 @@ func (s *Server) running(id string) *run {
 // events handles GET /v1/campaigns/{id}/events. A campaign that has ended has its last event only.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("id")
-	if here := s.running(id); here != nil {
+	if here := s.running(id); here != nil && here.feed.join() {
+		defer here.feed.leave()
 		_ = here.feed.follow(followContext(r.Context(), here), newStream(w)) // whoever is gone needs no answer
 		return nil
 	}

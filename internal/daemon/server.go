@@ -1,5 +1,5 @@
-// Package daemon answers requests for the engine: over HTTP on a Unix socket, over protocol v1 on the same socket, and in
-// process. It holds the server, its campaigns and their events, and the client of both kinds.
+// Package daemon answers requests for the engine: over HTTP on a Unix socket, over protocol v1 on the same socket, and
+// in process. It holds the server, its campaigns and their events, and the client of both kinds.
 //
 // It judges nothing and prints nothing: handlers convert a request of package wire, call package campaign, store or
 // report, and convert what comes back (convert.go). The main types are Server and Client. Only processes of the same
@@ -47,6 +47,7 @@ type Server struct {
 	started time.Time
 	mux     *http.ServeMux
 	v1      *v1Handler
+	patience
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
 	stop context.CancelCauseFunc
@@ -61,11 +62,14 @@ type Server struct {
 	err    error           // of Close
 }
 
+// patience is how long peers may take: the constants, except in tests.
+type patience struct{ first, header time.Duration }
+
 // errStopping is why work ends when the server does.
 var errStopping = fmt.Errorf("the daemon is stopping: %w", context.Canceled)
 
-// New opens the store below Home and makes a private directory for this process. Campaigns whose process died are marked
-// as interrupted.
+// New opens the store below Home and makes a private directory for this process. Campaigns whose process died are
+// marked as interrupted.
 func New(ctx context.Context, o Options) (*Server, error) {
 	if o.Home == "" {
 		return nil, diag.Errorf(BadHome, "set GPUEMU_HOME", "there is no directory to keep results in")
@@ -81,6 +85,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, diag.Errorf(BadHome, "", "%s: %w", o.Home, err)
 	}
 	o.Home = home
+	if abs, err := filepath.Abs(o.Socket); err == nil && o.Socket != "" {
+		o.Socket = abs
+	}
 	if err := os.MkdirAll(o.Home, 0o700); err != nil {
 		return nil, diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own", "%w", err)
 	}
@@ -92,7 +99,8 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
-	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{}}
+	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{},
+		patience: patience{firstBytes, headerTimeout}}
 	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now}
 	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mux = s.newMux()

@@ -269,7 +269,7 @@ type ReportRequest struct {
 	Dir    string `json:"dir,omitempty"` // that relative paths are relative to
 	Format string `json:"format"`        // text, json or junit
 
-	// What it is about: a campaign, the results since some hours, or all of the project. None of them: the newest campaign.
+	// What it is about: a campaign, the results since some hours, or all of the project; else the newest campaign.
 	Campaign   string  `json:"campaign,omitempty"`
 	SinceHours float64 `json:"since_hours,omitempty"`
 	All        bool    `json:"all,omitempty"`
