@@ -71,6 +71,9 @@ func Main(env Env) (code int) {
 		}
 	}()
 	err := root(env, term).Execute()
+	if errors.Is(err, context.Canceled) && diag.CodeOf(err) == "" {
+		err = notRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
+	}
 	if flushErr := term.flush(); err == nil && flushErr != nil {
 		err = stdoutError(flushErr)
 	}

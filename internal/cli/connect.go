@@ -35,8 +35,8 @@ func newPlace(env Env, term *terminal) (*place, error) {
 	if p.config == "" {
 		p.config = env.Getenv("GPUEMU_CONFIG")
 		if p.config != "" {
-			if err := checkConfig(p.config); err != nil {
-				return nil, diag.Errorf(Usage, "correct or unset GPUEMU_CONFIG", "GPUEMU_CONFIG: %w", err)
+			if err := checkConfig("GPUEMU_CONFIG", p.config); err != nil {
+				return nil, err
 			}
 		}
 	}

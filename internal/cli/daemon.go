@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,6 +125,10 @@ func (p *place) startInBackground() error {
 		return diag.Errorf(WriteFailed, "", "logs: %w", err)
 	}
 	defer crash.Close()
+	before := int64(0) // lines of earlier daemons say nothing about this one
+	if info, err := os.Stat(p.logFile()); err == nil {
+		before = info.Size()
+	}
 	args := []string{"daemon", "start", "--log-file", p.logFile()}
 	if p.config != "" {
 		args = append(args, "--config", p.config)
@@ -153,8 +158,15 @@ func (p *place) startInBackground() error {
 		if len(died) == 0 {
 			_ = cmd.Process.Kill() // it did not come up in time: do not leave it half started
 		}
-		return notRun(diag.Errorf(DaemonFailed, "the log is "+p.logFile(), "the daemon did not start\n%s",
-			lastLines(p.logFile()+".stderr", 10)+lastLines(p.logFile(), 10)))
+		<-died
+		said, _ := linesFrom(p.logFile()+".stderr", 0, 10)
+		logged, _ := linesFrom(p.logFile(), before, 10)
+		err := diag.Errorf(DaemonFailed, "the log is "+p.logFile(), "the daemon did not start; it said:\n%s",
+			strings.TrimRight(said+logged, "\n"))
+		if cmd.ProcessState.ExitCode() == exitUsage { // the path of its socket, say
+			return err
+		}
+		return notRun(err)
 	}
 	p.term.print(fmt.Sprintf("daemon started on %s (pid %d)", p.socket, cmd.Process.Pid))
 	return nil
@@ -248,15 +260,14 @@ func daemonLogs(term *terminal, env Env) *cobra.Command {
 				return notRun(diag.Errorf(ReadFailed, "a daemon started with --background writes one",
 					"there is no log at %s", p.logFile()))
 			}
-			if text := lastLines(p.logFile(), lines); text != "" {
-				term.out.WriteString(text)
-			}
+			text, end := linesFrom(p.logFile(), 0, lines)
+			term.out.WriteString(text)
 			if !follow {
 				return nil
 			}
 			ctx, stop := env.interruptible()
 			defer stop()
-			return followFile(ctx, term, p.logFile())
+			return followFile(ctx, term, p.logFile(), end)
 		},
 	}
 	cmd.Flags().IntVarP(&lines, "lines", "l", 50, "the last `N` lines")
@@ -264,23 +275,26 @@ func daemonLogs(term *terminal, env Env) *cobra.Command {
 	return cmd
 }
 
-// maxTail bounds what lastLines reads of a log.
+// maxTail bounds what linesFrom reads of a log.
 const maxTail = 1 << 20
 
-// lastLines returns the last n lines of a file, "" if it cannot be read.
-func lastLines(path string, n int) string {
+// linesFrom returns the last n lines of a file that lie behind an offset, "" if it cannot be read, and where they end.
+func linesFrom(path string, offset int64, n int) (text string, end int64) {
 	f, err := os.Open(path)
 	if err != nil {
-		return ""
+		return "", 0
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > maxTail {
-		if _, err := f.Seek(-maxTail, io.SeekEnd); err != nil {
-			return ""
-		}
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0
 	}
+	if end = info.Size(); offset > end {
+		offset = 0 // the file was rotated since
+	}
+	offset = max(offset, end-maxTail)
 	var lines []string
-	s := bufio.NewScanner(f)
+	s := bufio.NewScanner(io.NewSectionReader(f, offset, end-offset))
 	s.Buffer(nil, maxTail)
 	for s.Scan() {
 		lines = append(lines, s.Text())
@@ -288,21 +302,20 @@ func lastLines(path string, n int) string {
 			lines = lines[1:]
 		}
 	}
-	text := ""
 	for _, line := range lines {
 		text += printable(line) + "\n"
 	}
-	return text
+	return text, end
 }
 
-// followFile prints what is added to a file, also after it was rotated, until the context ends.
-func followFile(ctx context.Context, term *terminal, path string) error {
+// followFile prints what is added to a file behind an offset, also after it was rotated, until the context ends.
+func followFile(ctx context.Context, term *terminal, path string, from int64) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return readError(err)
 	}
 	defer func() { f.Close() }()
-	if _, err := f.Seek(0, io.SeekEnd); err != nil {
+	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return readError(err)
 	}
 	for ctx.Err() == nil {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -30,18 +31,18 @@ func readFile(path string, limit int64) ([]byte, error) {
 }
 
 // checkConfig refuses a configuration that is named but is not there, whether or not the command needs one: the user
-// believes that it counts.
-func checkConfig(path string) error {
+// believes that it counts. source is the flag or the variable that names it.
+func checkConfig(source, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case path == "":
-		return diag.Errorf(Usage, "name a file", "--config is empty")
+		return diag.Errorf(Usage, "name a file", "%s is empty", source)
 	case errors.Is(err, fs.ErrNotExist):
-		return diag.Errorf(Usage, "check the path", "--config: there is no file %q", path)
+		return diag.Errorf(Usage, "check the path", "%s: there is no file %q", source, path)
 	case err != nil:
-		return inFlag("config", readError(err))
+		return fmt.Errorf("%s: %w", source, readError(err))
 	case info.IsDir():
-		return diag.Errorf(Usage, "name the file in it", "--config: %q is a directory", path)
+		return diag.Errorf(Usage, "name the file in it", "%s: %q is a directory", source, path)
 	}
 	return nil
 }

@@ -60,6 +60,15 @@ func (f *runFlags) registerCommon(cmd *cobra.Command) {
 // newestCampaign is what --resume without a value means. A campaign's identifier never has a space.
 const newestCampaign = "the newest"
 
+// args takes the identifier of --resume ID as a word of its own, too, which pflag does not: its value is optional.
+func (f *runFlags) args(cmd *cobra.Command, args []string) error {
+	if f.resume == newestCampaign && len(args) == 1 {
+		f.resume = args[0]
+		return nil
+	}
+	return noArgs(cmd, args)
+}
+
 // registerOps adds --op, with or without a short form.
 func (f *runFlags) registerOps(cmd *cobra.Command, short string) {
 	cmd.Flags().StringArrayVarP(&f.ops, "op", short, nil,

@@ -21,7 +21,7 @@ func testCommand(term *terminal, env Env) *cobra.Command {
 			"of a stored case, that case is replayed first.",
 		Example: "  gpuemu test\n  gpuemu test --quick --format junit -o results.xml\n" +
 			"  gpuemu test --op softmax --seed 98765",
-		Args: noArgs,
+		Args: f.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.quick && f.thorough {
 				return diag.Errorf(Usage, "give one of them", "--quick and --thorough contradict each other")
@@ -72,7 +72,7 @@ func fuzzCommand(term *terminal, env Env) *cobra.Command {
 			"Layouts: " + wrapped(layoutNames()) + ".",
 		Example: "  gpuemu fuzz --op softmax --iterations 1000\n" +
 			"  gpuemu fuzz -o matmul --values adversarial --time-limit 10m",
-		Args: noArgs,
+		Args: f.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.iterations < 1 {
 				return diag.Errorf(Usage, "give 1 or more", "--iterations is %d", f.iterations)
@@ -99,7 +99,7 @@ func ciCommand(term *terminal, env Env) *cobra.Command {
 		Example: "  gpuemu ci --quick --format junit --output results.xml\n" +
 			"  gpuemu ci --format json --output baseline.json\n" +
 			"  gpuemu ci --baseline baseline.json --fail-on-regression",
-		Args: noArgs,
+		Args: f.args,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.failOnRegression && f.baseline == "" {
 				return diag.Errorf(Usage, "give --baseline TAG or FILE.json", "--fail-on-regression needs a baseline")
