@@ -306,13 +306,13 @@ func (p *plan) addTest(s *subject, cfg *config.Config, kind string, o *Options) 
 	if cfg != nil {
 		quick, thorough = cfg.CI.Quick.FuzzIterations, cfg.CI.FuzzIterations
 		if o.Quick && len(asked) == 0 {
-			asked = cfg.CI.Quick.DTypes
+			asked = s.quickTypes(cfg.CI.Quick.DTypes)
 		}
 	}
 	if o.Quick && len(asked) == 0 {
 		asked = []dtype.DType{dtype.Float32}
 	}
-	for _, d := range s.types(asked) {
+	for _, d := range s.types(asked, len(o.DTypes) > 0) {
 		st := s.strategy(o)
 		st.DTypes = []dtype.DType{d}
 		stream, err := newStream(s, st, p.seed)

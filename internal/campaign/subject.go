@@ -41,10 +41,12 @@ type subject struct {
 	raw        bool
 	python     string
 
-	dtypes  []dtype.DType
-	values  string
-	shapes  string
-	layouts []tensor.Layout
+	dtypes []dtype.DType
+	// ownDTypes says that the op takes no other dtypes than these.
+	ownDTypes bool
+	values    string
+	shapes    string
+	layouts   []tensor.Layout
 
 	rules rules
 }
@@ -107,12 +109,12 @@ func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (com
 }
 
 // genericSchema is the schema of an op that gives none: every input has the same three dimensions, as in the published
-// fuzzer. Nothing is known of its outputs.
+// fuzzer, in whatever number format is configured. Nothing is known of its outputs.
 func genericSchema(name string, inputs []string) *opspec.Schema {
 	if len(inputs) == 0 {
 		inputs = []string{"input"}
 	}
-	s := &opspec.Schema{Name: name, Dims: []opspec.Dim{
+	s := &opspec.Schema{Name: name, DTypes: dtype.All(), Dims: []opspec.Dim{
 		{Name: "B", Candidates: []int{1, 2, 4, 8}},
 		{Name: "S", Candidates: []int{1, 16, 64}, Tile: 64},
 		{Name: "H", Candidates: []int{64, 256, 512}, Tile: 256},
@@ -143,7 +145,7 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 		dtypes: op.DTypes, values: first(op.Values, c.Validation.Values), shapes: first(op.Shapes, c.Validation.Shapes),
 		layouts: op.Layouts, invariants: op.Invariants,
 	}
-	if len(s.dtypes) == 0 {
+	if s.ownDTypes = len(s.dtypes) > 0; !s.ownDTypes {
 		s.dtypes = c.Validation.DTypes
 	}
 	if len(s.layouts) == 0 {
@@ -327,8 +329,9 @@ func (s *subject) strategy(o *Options) gen.Strategy {
 	return st
 }
 
-// types returns the dtypes that a run over every dtype covers, in the order asked for.
-func (s *subject) types(asked []dtype.DType) []dtype.DType {
+// types returns the dtypes that a run over every dtype covers, in the order asked for. explicit says that a person asked
+// for them, not a default.
+func (s *subject) types(asked []dtype.DType, explicit bool) []dtype.DType {
 	if len(asked) == 0 {
 		asked = s.dtypes
 	}
@@ -342,8 +345,29 @@ func (s *subject) types(asked []dtype.DType) []dtype.DType {
 			out = append(out, d)
 		}
 	}
+	switch {
+	case len(out) > 0:
+		return out
+	case explicit || s.ownDTypes:
+		return asked // another one would be no answer; gen says what is wrong
+	}
+	return allowed[:1] // an op of integers alone is still tested
+}
+
+// quickTypes returns the dtypes of a quick run: those of [ci.quick], unless the op has a list of its own and none of
+// them is in it. What an op does not take is no test of it.
+func (s *subject) quickTypes(quick []dtype.DType) []dtype.DType {
+	if !s.ownDTypes {
+		return quick
+	}
+	var out []dtype.DType
+	for _, d := range quick {
+		if slices.Contains(s.dtypes, d) {
+			out = append(out, d)
+		}
+	}
 	if len(out) == 0 {
-		out = allowed[:1] // an op of integers alone is still tested
+		out = s.dtypes[:1]
 	}
 	return out
 }
