@@ -80,6 +80,9 @@ func (s *Source) Conclusion() string {
 		if sum.Undecided > 0 {
 			line += fmt.Sprintf(", %d undecided", sum.Undecided)
 		}
+		if asked := sum.PlannedTotal; !sum.Complete && sum.Stopped != "" && sum.Shard == "" && asked > sum.Total {
+			line += fmt.Sprintf("; %s ended it, %d cases were asked for", sum.Stopped, asked)
+		}
 		return line
 	case 1:
 		var parts []string
