@@ -38,6 +38,7 @@ type Engine struct {
 	Now    func() time.Time
 
 	sessions sessions
+	running  running
 }
 
 // A Project is a configuration as one request sees it.

@@ -2,6 +2,8 @@ package campaign
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"gpuemu/internal/verdict"
@@ -56,5 +58,20 @@ func (o *order) put(position int, res *verdict.Result) error {
 		o.stopped = o.emit(next)
 		o.moved.Broadcast()
 	}
+	return o.stopped
+}
+
+// flush hands on, in their order, the results that wait for one that will not come: the run was ended, and its workers
+// are gone. The error is the first that emit returned, now or before.
+func (o *order) flush() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, position := range slices.Sorted(maps.Keys(o.waiting)) {
+		if o.stopped != nil {
+			break
+		}
+		o.stopped = o.emit(o.waiting[position])
+	}
+	clear(o.waiting)
 	return o.stopped
 }

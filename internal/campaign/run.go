@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -165,7 +166,7 @@ func (r *Run) record(ctx context.Context) error {
 	return nil
 }
 
-// resume finds the campaign to continue and what of it is finished.
+// resume finds the campaign to continue, takes it over and reads what of it is finished.
 func (r *Run) resume(ctx context.Context, now *store.Campaign) error {
 	before, err := r.interrupted(ctx, *r.request.Resume, now)
 	if err != nil {
@@ -183,29 +184,49 @@ func (r *Run) resume(ctx context.Context, now *store.Campaign) error {
 	case string(before.Request) != string(now.Request):
 		return refuse("the options")
 	}
+	// Taken over before its results are read: from here on no other process adds to them.
+	if _, err := r.engine.Store.Resume(ctx, before.ID, alive); err != nil {
+		return err
+	}
 	r.ID, r.started = before.ID, before.Started
-	done, n, err := r.engine.Store.FinishedIndexes(ctx, before.ID)
+	if err := r.finishedBefore(ctx); err != nil {
+		// Whoever tries next must not be told that this process is at it.
+		_ = r.engine.Store.FinishCampaign(context.WithoutCancel(ctx), r.ID, store.Interrupted, before.Summary)
+		return err
+	}
+	return nil
+}
+
+// finishedBefore reads what is finished of the campaign to be continued.
+func (r *Run) finishedBefore(ctx context.Context) error {
+	done, n, err := r.engine.Store.FinishedIndexes(ctx, r.ID)
 	if err != nil {
 		return err
 	}
 	r.done, r.Resumed = done, n
-	return r.engine.Store.Results(ctx, before.ID, func(res *verdict.Result) error {
+	return r.engine.Store.Results(ctx, r.ID, func(res *verdict.Result) error {
 		r.tally.Add(res)
 		r.health.add(res)
 		return nil
 	})
 }
 
-// interrupted returns the campaign of that identifier, or the newest unfinished one of the same configuration and
-// kind.
+// interrupted returns the campaign of that identifier, or the newest unfinished one of the same configuration, kind
+// and options. One that is being run is left alone.
 func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (*store.Campaign, error) {
 	if id != "" {
 		c, err := r.engine.Store.Campaign(ctx, id)
 		if err != nil {
 			return nil, err
 		}
-		if c.State == store.Finished {
+		switch {
+		case c.State == store.Standing:
+			return nil, diag.Errorf(NotResumable, "name one that test, fuzz or ci started",
+				"campaign %s collects results that belong to no campaign", id)
+		case c.State == store.Finished:
 			return nil, diag.Errorf(NotResumable, "gpuemu report shows its results", "campaign %s is finished", id)
+		case r.engine.runs(c):
+			return nil, beingRun(c)
 		}
 		return c, nil
 	}
@@ -213,11 +234,19 @@ func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (
 	if err != nil {
 		return nil, err
 	}
+	var busy *store.Campaign
 	for i := range list {
 		c := &list[i]
-		if c.State != store.Finished && c.Seed == now.Seed && string(c.Request) == string(now.Request) {
+		if c.State == store.Finished || c.Seed != now.Seed || string(c.Request) != string(now.Request) {
+			continue
+		}
+		if !r.engine.runs(c) {
 			return c, nil
 		}
+		busy = c
+	}
+	if busy != nil {
+		return nil, beingRun(busy)
 	}
 	return nil, diag.Errorf(NotResumable,
 		"start a new run without --resume; with another seed or options give the campaign's name",
@@ -229,6 +258,10 @@ func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (
 // allowed.
 func (r *Run) Execute(ctx context.Context, observe func(Event)) (*verdict.Summary, error) {
 	defer r.executor.close()
+	if !r.engine.begin(r.ID) {
+		return nil, beingRun(&store.Campaign{ID: r.ID, PID: os.Getpid()})
+	}
+	defer r.engine.end(r.ID)
 	if observe == nil {
 		observe = func(Event) {}
 	}
@@ -244,6 +277,7 @@ func (r *Run) Execute(ctx context.Context, observe func(Event)) (*verdict.Summar
 		err = closeErr
 	}
 	sum := r.summary(context.Cause(runCtx))
+	sum.Complete = sum.Complete && err == nil // all that was executed is counted, but not all of it may be stored
 	state := store.Finished
 	if !sum.Complete {
 		state = store.Interrupted
@@ -305,10 +339,11 @@ func (r *Run) work(ctx context.Context, cancel context.CancelCauseFunc, w *store
 		})
 	}
 	wg.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errFailFast) && !errors.Is(cause, errTimeLimit) &&
-		!errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded) {
-		return cause
+	// A run that is ended from outside keeps what is finished behind a case that is not.
+	if err := out.flush(); !errors.Is(err, errFailFast) {
+		return err
 	}
+	cancel(errFailFast)
 	return nil
 }
 
