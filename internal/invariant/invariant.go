@@ -14,6 +14,7 @@ import (
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
 )
 
@@ -77,6 +78,8 @@ type Context struct {
 	// Poison is the bit pattern that every element of the output held before the run, and PoisonAgain the one before the
 	// second run; nil: the output was not poisoned.
 	Poison, PoisonAgain *uint64
+
+	values []float64 // where the output is a reference in float64, its elements; Output has no Data then
 }
 
 // Invariant is a property with its parameters.
@@ -293,7 +296,7 @@ func reference(c *Context) *Context {
 	case w.Stored != nil:
 		ref.Output = w.Stored
 	case len(w.Value) == w.Shape.Elems():
-		ref.Output = float64s(w.Shape, w.Value)
+		ref.Output, ref.values = &tensor.Tensor{DType: dtype.Float64, Shape: w.Shape}, w.Value
 	default:
 		return nil
 	}

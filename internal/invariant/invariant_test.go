@@ -240,6 +240,39 @@ func TestNormalized(t *testing.T) {
 	}
 }
 
+// TestClearlyOne: the plain sum accepts nothing that the exact one refuses, however close to the limit and whatever
+// cancels, and it accepts what is plainly right.
+func TestClearlyOne(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	accepted := 0
+	for range 20000 {
+		n := 1 + r.IntN(300)
+		tol := math.Ldexp(1, -1-r.IntN(50))
+		vals := make([]float64, n)
+		for i := range vals {
+			vals[i] = math.Ldexp(r.Float64()-0.5, r.IntN(60)-30)
+		}
+		vals[r.IntN(n)] += 1 + tol*(float64(r.IntN(3)-1)+0x1p-20*r.NormFloat64()) - total(vals)
+		if clearlyOne(vals, tol) {
+			accepted++
+			if s := total(vals); !(math.Abs(s-1) <= tol) {
+				t.Errorf("clearlyOne accepts %d elements with the sum 1%+.17g, tolerance %v", n, s-1, tol)
+			}
+		}
+	}
+	if accepted < 1000 {
+		t.Errorf("clearlyOne accepts %d of 20000 rows, of which a third are right", accepted)
+	}
+	for _, vals := range [][]float64{{nan}, {inf}, {inf, -inf}, {math.MaxFloat64, math.MaxFloat64, -math.MaxFloat64}} {
+		if clearlyOne(vals, 1) {
+			t.Errorf("clearlyOne(%v) = true", vals)
+		}
+	}
+	if !clearlyOne([]float64{0.25, 0.25, 0.25, 0.125, 0.125}, 0x1p-20) {
+		t.Error("clearlyOne does not see a sum of 1")
+	}
+}
+
 // softmax32 computes a softmax exactly and in float32, there sequentially and with numerators computed twice, each time
 // with an error of up to 4 units in the last place.
 func softmax32(r *rand.Rand, row, exact []float64) {
