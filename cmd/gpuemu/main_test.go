@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 		"junit":   countJUnit,
 		"seeds":   listSeeds,
 		"first":   withFirstLine,
+		"until":   runUntil,
+		"isjson":  checkJSON,
+		"same":    compareReports,
+		"peak":    limitMemory,
 	})
 }
 
@@ -38,6 +42,10 @@ func TestMain(m *testing.M) {
 //	junit FILE                     checks a JUnit file and prints its counts
 //	seeds REPORT FILE              writes the seeds of the failed cases of a JSON report, one per line
 //	first FILE PROGRAM ARGS...     runs a program with the first line of FILE as its last argument
+//	until PROGRAM ARGS...          runs a program again and again until it succeeds, for 30 s at most
+//	isjson FILE...                 checks that each file is one JSON value and nothing else
+//	same REPORT REPORT             checks that two JSON reports have the same cases with the same results
+//	peak MIB PROGRAM ARGS...       runs a program, which may not use more than MIB of memory
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -50,10 +58,13 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Condition: func(cond string) (bool, error) {
-			if cond != "root" {
-				return false, fmt.Errorf("unknown condition %q", cond)
+			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "tmpfs": // whether a small file system can be made, in a name space of its own
+				return exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", t.TempDir()).Run() == nil, nil
 			}
-			return os.Geteuid() == 0, nil
+			return false, fmt.Errorf("unknown condition %q", cond)
 		},
 	})
 }

@@ -1,14 +1,21 @@
 package main
 
 import (
+	"cmp"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"gpuemu/internal/report"
+	"gpuemu/internal/verdict"
 )
 
 // What the scripts need beside gpuemu itself.
@@ -94,14 +101,76 @@ func withFirstLine() {
 	b, err := os.ReadFile(os.Args[1])
 	fail(err)
 	line, _, _ := strings.Cut(string(b), "\n")
-	cmd := exec.Command(os.Args[2], append(os.Args[3:], line)...)
+	pass(os.Args[2], append(os.Args[3:], line)...)
+}
+
+// pass runs a program in our place; where it fails, we end with its exit code.
+func pass(name string, args ...string) *os.ProcessState {
+	cmd := exec.Command(name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		os.Exit(exit.ExitCode())
 	}
 	fail(err)
+	return cmd.ProcessState
+}
+
+// runUntil runs a program until it succeeds.
+func runUntil() {
+	for range 1500 {
+		if exec.Command(os.Args[1], os.Args[2:]...).Run() == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	fail(fmt.Errorf("%s does not succeed", strings.Join(os.Args[1:], " ")))
+}
+
+// checkJSON checks that files have one JSON value each.
+func checkJSON() {
+	for _, path := range os.Args[1:] {
+		b, err := os.ReadFile(path)
+		fail(err)
+		if !json.Valid(b) {
+			fail(fmt.Errorf("%s is not JSON: %.200s", path, b))
+		}
+	}
+}
+
+// compareReports compares two reports but for times and names of campaigns.
+func compareReports() {
+	var docs [2]*report.Document
+	for i := range docs {
+		doc, err := report.ReadFile(os.Args[1+i])
+		fail(err)
+		slices.SortFunc(doc.Results, func(a, b verdict.Result) int { return cmp.Compare(a.Index, b.Index) })
+		docs[i] = doc
+	}
+	got, want := docs[0], docs[1]
+	if got.Summary.Counts != want.Summary.Counts || len(got.Results) != len(want.Results) || len(got.Results) == 0 {
+		fail(fmt.Errorf("counts differ: %+v and %+v", got.Summary.Counts, want.Summary.Counts))
+	}
+	for i := range got.Results {
+		if a, b := bare(got.Results[i]), bare(want.Results[i]); a != b {
+			fail(fmt.Errorf("case %d differs:\n%s\n%s", i, a, b))
+		}
+	}
+}
+
+// limitMemory runs a program and looks at how much memory it had at most.
+func limitMemory() {
+	limit, err := strconv.Atoi(os.Args[1])
+	fail(err)
+	state := pass(os.Args[2], os.Args[3:]...)
+	usage, ok := state.SysUsage().(*syscall.Rusage)
+	if !ok {
+		fail(errors.New("the system does not tell how much memory it was"))
+	}
+	if mib := usage.Maxrss >> 10; mib > int64(limit) {
+		fail(fmt.Errorf("used %d MiB, want at most %d", mib, limit))
+	}
 }
 
 func fail(err error) {

@@ -299,11 +299,14 @@ func TestConclusion(t *testing.T) {
 	skipped.Baseline = NoBaseline("b.json", "there is no such file")
 	cut := documentOf(passing(0, "a", "float32", 0)).Source()
 	cut.Summary.Planned, cut.Summary.Stopped = 5, "time-limit"
+	limited := documentOf(passing(0, "a", "float32", 0)).Source()
+	limited.Summary.Complete, limited.Summary.PlannedTotal, limited.Summary.Stopped = false, 1000, "time-limit"
 	for _, c := range []struct {
 		s    Source
 		code int
 		want string
 	}{
+		{limited, 0, "passed: 1 of 1 cases; time-limit ended it, 1000 cases were asked for"},
 		{documentOf(passing(0, "a", "float32", 0)).Source(), 0, "passed: 1 of 1 cases"},
 		{everything("").Source(), 1, "FAILED: 2 of 7 cases failed (1 with an error), 2 passed, 2 not run, 1 undecided; " +
 			"2 regressions against baseline \"main\""},

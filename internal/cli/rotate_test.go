@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRotating: the log stays within its limits, no record is split, and what is left is the newest.
+func TestRotating(t *testing.T) {
+	const limit, keep, records = 100, 3, 60
+	path := filepath.Join(t.TempDir(), "logs", "daemon.log")
+	var r *rotating
+	for i := range records {
+		if i%7 == 0 { // a daemon that starts again goes on with the same files
+			if r != nil {
+				r.Close()
+			}
+			var err error
+			if r, err = openRotating(path, limit, keep); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := fmt.Fprintf(r, "record %04d of the log\n", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Close()
+	files, err := filepath.Glob(path + "*")
+	if err != nil || len(files) != keep {
+		t.Fatalf("%d files %q, want %d (%v)", len(files), files, keep, err)
+	}
+	text := ""
+	for _, name := range []string{path + ".2", path + ".1", path} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(b) > limit {
+			t.Errorf("%s has %d bytes, want at most %d", name, len(b), limit)
+		}
+		text += string(b)
+	}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		if want := fmt.Sprintf("record %04d of the log", records-len(lines)+i); line != want {
+			t.Fatalf("line %d is %q, want %q", i, line, want)
+		}
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the log is %v (%v), want 600", info.Mode(), err)
+	}
+}
+
+// TestLinesFrom: the last lines behind an offset, also of a file that was rotated since.
+func TestLinesFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("one\ntwo\nthr\x1bee\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		offset int64
+		n      int
+		want   string
+	}{{0, 9, "one\ntwo\nthr ee\n"}, {0, 1, "thr ee\n"}, {4, 9, "two\nthr ee\n"}, {15, 9, ""}, {99, 2, "two\nthr ee\n"}, {0, 0, ""}} {
+		if got, end := linesFrom(path, c.offset, c.n); got != c.want || end != 15 {
+			t.Errorf("linesFrom(%d, %d) = %q, %d, want %q, 15", c.offset, c.n, got, end, c.want)
+		}
+	}
+	if got, _ := linesFrom(path+".1", 0, 5); got != "" {
+		t.Errorf("a file that is not there gives %q", got)
+	}
+}
