@@ -196,8 +196,10 @@ func daemonStop(term *terminal, env Env) *cobra.Command {
 				other, err := daemon.Dial(ctx, p.socket)
 				if err == nil {
 					other.Close()
+					return false
 				}
-				return err != nil
+				_, err = os.Lstat(p.socket) // it is removed last: from then on another daemon may start
+				return errors.Is(err, fs.ErrNotExist)
 			})
 			if !gone {
 				return notRun(diag.Errorf(DaemonFailed, "gpuemu daemon logs shows what it does", "the daemon does not stop"))
