@@ -50,6 +50,11 @@ func (e *Engine) Calibrate(ctx context.Context, p Project, req CalibrateRequest)
 	if s.blocked != nil {
 		return nil, diag.Errorf(NotExecutable, s.blocked.hint, "op %q cannot be executed here: %s", req.Op, s.blocked.msg)
 	}
+	// The rules under which the op is tested may be the very calibration that is missing; none of them decides here.
+	own := *s
+	own.rules.regime = compare.Fixed
+	sess = &session{subject: &own, executor: sess.executor}
+	defer sess.executor.lend(&own, s)()
 	o := &Options{DTypes: []dtype.DType{req.DType}}
 	st := s.strategy(o)
 	// Infinite and NaN values have no error to fit a tolerance to.
@@ -112,9 +117,11 @@ func (s *session) samples(
 	return out, skipped, nil
 }
 
-// sampleOf takes the error of a case that was compared; one that fails by its class of values has none.
+// sampleOf takes the error of a case that was compared; one of another shape or type, or one that fails by its class of
+// values, has none.
 func sampleOf(res *verdict.Result) (compare.Sample, bool) {
-	if len(res.Outputs) == 0 || res.Reason == verdict.NonFinite {
+	if len(res.Outputs) == 0 || res.Verdict == verdict.Error || res.Verdict == verdict.Undecided ||
+		res.Reason == verdict.NonFinite {
 		return compare.Sample{}, false
 	}
 	var s compare.Sample

@@ -90,6 +90,10 @@ func (e *Engine) Submit(ctx context.Context, p Project, sub Submission) (*verdic
 		if c, err = opspec.ParseCase(sub.Case); err != nil {
 			return nil, err
 		}
+		if c.Op != sess.subject.name {
+			return nil, diag.Errorf(BadOptions, "send the case to the op it was handed out for",
+				"the case is one of op %q, not of %q", c.Op, sess.subject.name)
+		}
 		schema = sess.subject.schemaOf(c)
 		if inputs, err = e.inputsOf(ctx, schema, c, ""); err != nil {
 			return nil, err

@@ -12,8 +12,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -162,7 +164,11 @@ func (x *executor) lend(s, from *subject) func() {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.candidates[s], x.references[s] = x.candidates[from], x.references[from]
+	for _, m := range []map[*subject]runner.Runner{x.candidates, x.references} {
+		if r, ok := m[from]; ok {
+			m[s] = r
+		}
+	}
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -189,41 +195,84 @@ func (x *executor) codeDigest(subjects []*subject) string {
 	for _, s := range subjects {
 		for _, target := range []string{s.candidate, s.reference} {
 			fmt.Fprintf(h, "%s\x00%s\x00", s.name, target)
-			path := targetFile(target)
-			if path == "" {
-				continue
+			for _, path := range x.targetFiles(target) {
+				f, err := os.Open(path)
+				if err != nil {
+					continue // runner.New has reported a missing file
+				}
+				_, _ = io.Copy(h, f) // a file that cannot be read cannot be run either
+				f.Close()
 			}
-			if !filepath.IsAbs(path) {
-				path = filepath.Join(x.project.dir(), path)
-			}
-			f, err := os.Open(path)
-			if err != nil {
-				continue // runner.New has reported a missing file
-			}
-			_, _ = io.Copy(h, f) // a file that cannot be read cannot be run either
-			f.Close()
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// targetFile returns the file part of a target, "" where it has none.
-func targetFile(target string) string {
+// targetFiles returns the paths of the files that a target names: of a command, every word that may be one.
+func (x *executor) targetFiles(target string) []string {
+	var files []string
 	if _, ok := builtinName(target); ok || target == "" {
-		return ""
+		return nil
 	}
 	if command, ok := strings.CutPrefix(target, "worker:"); ok {
-		fields := strings.Fields(command)
-		if len(fields) == 0 {
-			return ""
+		files = strings.Fields(command)
+	} else if i := strings.LastIndex(target, ".py:"); i >= 0 {
+		files = []string{target[:i+len(".py")]}
+	} else {
+		files = []string{target}
+	}
+	for i, path := range files {
+		if path = strings.Trim(path, `"'`); !filepath.IsAbs(path) {
+			path = filepath.Join(x.project.dir(), path)
 		}
-		return fields[0]
+		files[i] = path
 	}
-	if i := strings.LastIndex(target, ".py:"); i >= 0 {
-		return target[:i+len(".py")]
-	}
-	return target
+	return files
 }
+
+// maxSurroundings bounds the files that surroundings looks at: more than a project of kernels has, and a millisecond.
+const maxSurroundings = 2000
+
+// surroundings is a digest of names, sizes and times of the code files beside and below those that candidate and
+// reference name. A worker has imported some of them, and keeps what it imported: it must not serve the next request
+// when one was edited. Where there are too many files the rest is not looked at.
+func (x *executor) surroundings(s *subject) string {
+	h := sha256.New()
+	seen := map[string]bool{}
+	left := maxSurroundings
+	for _, target := range []string{s.candidate, s.reference} {
+		for _, path := range x.targetFiles(target) {
+			root := filepath.Dir(path)
+			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || seen[root] {
+				continue
+			}
+			seen[root] = true
+			_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is not seen
+				switch {
+				case err != nil:
+					return nil
+				case left == 0:
+					return filepath.SkipAll
+				case d.IsDir():
+					if name := d.Name(); path != root && (name[0] == '.' || name == "__pycache__" || name == "node_modules" ||
+						name == "site-packages") {
+						return filepath.SkipDir
+					}
+					return nil
+				}
+				left--
+				if info, err := d.Info(); err == nil && slices.Contains(codeFiles, filepath.Ext(path)) {
+					fmt.Fprintf(h, "%s\x00%d\x00%d\x00", path, info.Size(), info.ModTime().UnixNano())
+				}
+				return nil
+			})
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// codeFiles are the endings of files that kernels are made of.
+var codeFiles = []string{".py", ".so", ".dylib", ".c", ".cc", ".cpp", ".h", ".cu", ".cuh", ".ptx", ".cubin"}
 
 // loadCalibrations reads what is stored for the subjects.
 func (e *Engine) loadCalibrations(ctx context.Context, p Project, subjects []*subject) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"gpuemu/internal/gen"
@@ -35,13 +36,23 @@ func (x *executor) execute(ctx context.Context, it item) (*verdict.Result, error
 		res.Verdict, res.Reason, res.Message, res.Hint = verdict.NotRun, b.reason, b.msg, b.hint
 		return res, nil
 	}
-	inputs, err := gen.Inputs(it.subject.schema, it.cas)
+	inputs, err := made(it)
 	if err != nil {
 		internalFault(res, err)
 		return res, nil
 	}
 	err = x.attempt(ctx, it.subject, it.cas, inputs, res)
 	return res, err
+}
+
+// made makes the inputs of a case. A panic there ends the case, not the process.
+func made(it item) (inputs map[string]*tensor.Tensor, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v\n%s", p, debug.Stack())
+		}
+	}()
+	return gen.Inputs(it.subject.schema, it.cas)
 }
 
 // attempt executes reference and candidate on inputs and judges. A panic is our own fault and no verdict.
@@ -68,6 +79,16 @@ func (x *executor) attempt(
 		return nil
 	}
 	reply, err := invoke(ctx, x.candidate(s), s.call(c, inputs, false))
+	seen := observed{}
+	if err == nil {
+		seen.modified = reply.Modified
+		if s.asksTwice() {
+			var second *runner.Reply
+			if second, err = invoke(ctx, x.candidate(s), s.call(c, inputs, false)); err == nil {
+				seen.second = second.Outputs
+			}
+		}
+	}
 	var f *runner.Failure
 	switch {
 	case err == nil:
@@ -81,7 +102,7 @@ func (x *executor) attempt(
 		return nil
 	}
 	res.CandidateTime, res.Stderr = reply.Time, reply.Stderr
-	if err := s.judge(res, c, reply.Outputs, wants, reply.Modified); err != nil {
+	if err := s.judge(res, c, reply.Outputs, wants, seen); err != nil {
 		internalFault(res, err)
 	}
 	if !res.Verdict.Failed() {
@@ -89,6 +110,9 @@ func (x *executor) attempt(
 	}
 	return nil
 }
+
+// asksTwice reports whether the op's invariants need a second execution.
+func (s *subject) asksTwice() bool { return slices.Contains(s.invariants, "deterministic") }
 
 // maxLost is how often a case whose process was killed from outside is tried again. The case is not to blame, and a run
 // that is disturbed should end like one that is not; a process that the system kills every time has some reason.

@@ -24,9 +24,28 @@ type expected struct {
 	replied dtype.DType
 }
 
-// judge fills in the verdict of res from the outputs of the candidate. modified names inputs the candidate wrote to.
+// observed is what is known of an execution beside its outputs.
+type observed struct {
+	modified []string       // inputs that the candidate wrote to; nil: not known
+	second   []tensor.Named // outputs of a second execution; nil: there was none
+}
+
+// again returns the output of the second execution that stands for the one of that name and place.
+func (o observed) again(name string, i int) *tensor.Tensor {
+	for _, n := range o.second {
+		if n.Name == name {
+			return n.Tensor
+		}
+	}
+	if i == 0 && len(o.second) == 1 {
+		return o.second[0].Tensor
+	}
+	return nil
+}
+
+// judge fills in the verdict of res from the outputs of the candidate.
 func (s *subject) judge(
-	res *verdict.Result, c opspec.Case, got []tensor.Named, wants []expected, modified []string,
+	res *verdict.Result, c opspec.Case, got []tensor.Named, wants []expected, run observed,
 ) error {
 	matched, msg := matchOutputs(got, wants)
 	if msg != "" {
@@ -54,7 +73,10 @@ func (s *subject) judge(
 		res.Outputs = append(res.Outputs, out)
 		take(res, w, matched[i].DType, rep)
 		decided = decided || rep.Verdict != compare.Undecided
-		if err := s.checkInvariants(res, w, matched[i], modified); err != nil {
+		if rep.Verdict == compare.Error {
+			continue // properties of something that is no output say nothing
+		}
+		if err := s.checkInvariants(res, w, matched[i], run.again(w.name, i), run.modified); err != nil {
 			return err
 		}
 	}
@@ -121,15 +143,21 @@ func worst(rep *compare.Report) *compare.Element {
 }
 
 // checkInvariants adds what the op's invariants say of one output.
-func (s *subject) checkInvariants(res *verdict.Result, w expected, got *tensor.Tensor, modified []string) error {
-	ctx := &invariant.Context{Output: got, Want: w.want}
+func (s *subject) checkInvariants(
+	res *verdict.Result, w expected, got, again *tensor.Tensor, modified []string,
+) error {
+	ctx := &invariant.Context{Output: got, Again: again, Want: w.want}
 	for _, text := range s.invariants {
 		r, err := invariant.Check(text, ctx)
 		if err != nil {
 			return fmt.Errorf("invariant %q of output %q: %w", text, w.name, err)
 		}
-		if r.Invariant.Name == "inputs_unchanged" && len(modified) > 0 {
+		switch {
+		case r.Invariant.Name != "inputs_unchanged" || modified == nil:
+		case len(modified) > 0:
 			r.Outcome, r.Sentence = invariant.Violated, "the candidate wrote to "+strings.Join(modified, ", ")
+		default:
+			r.Outcome, r.Sentence = invariant.Holds, ""
 		}
 		res.Invariants = append(res.Invariants, verdict.Invariance{
 			Output: w.name, Name: r.Invariant.String(), Outcome: r.Outcome.String(), Sentence: r.Sentence,

@@ -83,7 +83,28 @@ func (s *subject) evaluate(c opspec.Case, inputs map[string]*tensor.Tensor) ([]e
 		wants[name].Shape = unpadded(wants[name].Shape, missing)
 		out = append(out, expected{name: name, want: wants[name]})
 	}
-	return out, nil
+	return out, s.declared(c, out)
+}
+
+// declared gives the catalogue's outputs the names of the op's own schema, which are those a candidate is asked for. A
+// schema that declares other outputs than the catalogue computes is nothing to judge a candidate by.
+func (s *subject) declared(c opspec.Case, wants []expected) error {
+	shapes, types, err := s.outputs(c)
+	if err != nil || len(shapes) == 0 {
+		return err
+	}
+	if len(shapes) != len(wants) {
+		return fmt.Errorf("%s has %d outputs, the op's schema declares %d", s.entry.Name, len(wants), len(shapes))
+	}
+	for i, w := range wants {
+		name := s.schema.Outputs[i].Name
+		if !w.want.Shape.Equal(shapes[i]) || w.want.DType != types[i] {
+			return fmt.Errorf("%s gives output %q as %s %s, the op's schema declares %s %s", s.entry.Name, name,
+				w.want.DType, w.want.Shape, types[i], shapes[i])
+		}
+		wants[i].name = name
+	}
+	return nil
 }
 
 // entryAttrs are the attributes the catalogue entry takes: those of the case, defaults elsewhere.
@@ -158,26 +179,32 @@ func freeType(caseType, replied dtype.DType) dtype.DType {
 // replied makes an expectation of a tensor.
 func replied(name string, t *tensor.Tensor, d dtype.DType) expected {
 	w := &compare.Want{DType: d, Shape: t.Shape}
-	if !d.IsFloat() && !t.DType.IsFloat() {
-		w.Exact = t
-	} else {
+	switch {
+	case t.DType.IsFloat():
+		w.Stored = t // read in place: float64s of it would be the largest array of the case
+	case d.IsFloat():
 		w.Value = t.Float64s()
+	default:
+		w.Exact = t
 	}
 	return expected{name: name, want: w, replied: t.DType}
 }
 
 // agree checks a user's reference against the catalogue: outside the bound of every honest implementation one of the
-// two computes something else, and no verdict could be trusted.
+// two computes something else, and no verdict could be trusted. It judges the reply as a candidate's that was rounded
+// to the output type: the bound has room for that rounding, and half an ulp of a narrower reply is added.
 func agree(e expected, t *tensor.Tensor, catalogue *compare.Want) *runner.Failure {
-	w := *catalogue
-	if t.DType.IsFloat() == w.DType.IsFloat() {
-		w.DType = t.DType
-	}
 	opt := compare.DefaultOptions()
 	opt.Workers = 1
-	rep, err := compare.Compare(t, &w, opt)
-	if err != nil || rep.Verdict == compare.Pass || rep.Verdict == compare.Undecided {
-		return nil // types that cannot be compared with each other are judged by the candidate's own comparison
+	if t.DType.IsFloat() && t.DType != dtype.Float64 && t.DType != catalogue.DType {
+		opt.WantDType = t.DType
+	}
+	rep, err := compare.Compare(converted(t, catalogue), catalogue, opt)
+	switch {
+	case err != nil:
+		return &runner.Failure{Reason: verdict.Internal, Msg: "fault of gpuemu: the reference cannot be checked: " + err.Error()}
+	case rep.Verdict == compare.Pass || rep.Verdict == compare.Undecided:
+		return nil
 	}
 	return &runner.Failure{
 		Reason: verdict.ReferenceDiffers,
@@ -185,6 +212,20 @@ func agree(e expected, t *tensor.Tensor, catalogue *compare.Want) *runner.Failur
 		Hint: "mend the reference, or give the op a schema of its own ([ops.schema]) or another name " +
 			"if it is not the catalogue's operator",
 	}
+}
+
+// converted returns t in the type of what is wanted.
+func converted(t *tensor.Tensor, w *compare.Want) *tensor.Tensor {
+	if t.DType == w.DType {
+		return t
+	}
+	out := tensor.New(w.DType, t.Shape)
+	if w.Saturating {
+		dtype.EncodeSaturating(out.Data, w.DType, t.Float64s())
+	} else {
+		dtype.Encode(out.Data, w.DType, t.Float64s())
+	}
+	return out
 }
 
 // outputs returns shapes and types of the declared outputs; none where the schema has no outputs.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/store"
 	"gpuemu/internal/verdict"
@@ -68,7 +69,7 @@ func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
 	if err := e.loadCalibrations(ctx, req.Project, subjects); err != nil {
 		return nil, err
 	}
-	if err := checkRules(subjects, p); err != nil {
+	if err := checkRules(p, &req.Options); err != nil {
 		return nil, err
 	}
 	x, err := e.newExecutor(req.Project, subjects, req.Options.workers(), forRunning)
@@ -86,19 +87,21 @@ func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
 	return r, nil
 }
 
-// checkRules finds regimes that cannot be applied before anything runs.
-func checkRules(subjects []*subject, p *plan) error {
+// checkRules finds regimes that cannot be applied before anything runs: for every dtype that a case may have.
+func checkRules(p *plan, o *Options) error {
 	for i := range p.segments {
-		s := p.segments[i].subject
-		if s.blocked != nil || len(p.segments[i].streams) == 0 {
+		seg := &p.segments[i]
+		if seg.subject.blocked != nil || len(seg.streams) == 0 {
 			continue
 		}
-		c, err := p.segments[i].streams[0].Case(p.segments[i].base)
-		if err != nil {
-			continue
+		types := []dtype.DType{seg.dtype}
+		if seg.dtype == dtype.Invalid {
+			types = seg.subject.types(o.DTypes, len(o.DTypes) > 0)
 		}
-		if _, err := s.rules.options(c.DType, c.DType, s.entry != nil); err != nil {
-			return fmt.Errorf("op %q: %w", s.name, err)
+		for _, d := range types {
+			if _, err := seg.subject.rules.options(d, d, seg.subject.entry != nil); err != nil {
+				return fmt.Errorf("op %q: %w", seg.subject.name, err)
+			}
 		}
 	}
 	return nil

@@ -32,7 +32,8 @@ type session struct {
 	subject  *subject
 	executor *executor
 	digest   string
-	users    int // guarded by sessions.mu
+	users    int       // guarded by sessions.mu, as all below
+	since    time.Time // without use
 	idle     *time.Timer
 }
 
@@ -48,7 +49,7 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 	}
 	key := p.path() + "\x00" + op + "\x00" + p.Python
 	probe := &executor{engine: e, project: p}
-	digest := probe.codeDigest([]*subject{s})
+	digest := probe.codeDigest([]*subject{s}) + probe.surroundings(s)
 	if p.Config != nil {
 		digest += p.Config.Digest
 	}
@@ -73,13 +74,38 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 	if e.sessions.open == nil {
 		e.sessions.open = map[string]*session{}
 	}
-	if old == nil && len(e.sessions.open) < maxSessions || old != nil && old.users == 0 {
-		if old != nil {
-			old.executor.close()
-		}
-		e.sessions.open[key] = fresh
+	switch {
+	case old != nil && old.users == 0:
+		old.close()
+	case old == nil && len(e.sessions.open) >= maxSessions:
+		e.evict()
+	}
+	if old != nil || len(e.sessions.open) < maxSessions {
+		e.sessions.open[key] = fresh // whoever still uses the old one closes it
 	}
 	return fresh, func() { e.release(key, fresh) }, nil
+}
+
+// evict ends the session that has been without use for longest, if there is one. The caller holds the lock.
+func (e *Engine) evict() {
+	oldest := ""
+	for key, s := range e.sessions.open {
+		if s.users == 0 && (oldest == "" || s.since.Before(e.sessions.open[oldest].since)) {
+			oldest = key
+		}
+	}
+	if oldest != "" {
+		e.sessions.open[oldest].close()
+		delete(e.sessions.open, oldest)
+	}
+}
+
+// close ends the processes of a session that nobody uses.
+func (s *session) close() {
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.executor.close()
 }
 
 // release ends the use of a session. One that is not kept is closed at once, others after a while without use.
@@ -92,6 +118,7 @@ func (e *Engine) release(key string, s *session) {
 	case e.sessions.open[key] != s:
 		s.executor.close()
 	default:
+		s.since = time.Now()
 		s.idle = time.AfterFunc(sessionIdle, func() {
 			e.sessions.mu.Lock()
 			defer e.sessions.mu.Unlock()
@@ -108,10 +135,7 @@ func (e *Engine) Close() {
 	e.sessions.mu.Lock()
 	defer e.sessions.mu.Unlock()
 	for key, s := range e.sessions.open {
-		if s.idle != nil {
-			s.idle.Stop()
-		}
-		s.executor.close()
+		s.close()
 		delete(e.sessions.open, key)
 	}
 }
@@ -163,7 +187,7 @@ func (s *session) judgeOutputs(
 			verdict.NotRun, failure.Reason, failure.Msg, failure.Hint, failure.Stderr
 		return res, nil
 	}
-	if err := sub.judge(res, c, got, wants, nil); err != nil {
+	if err := sub.judge(res, c, got, wants, observed{}); err != nil {
 		internalFault(res, err)
 	}
 	return res, nil

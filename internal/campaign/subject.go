@@ -89,7 +89,7 @@ func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (com
 	opt.Regime = regime
 	switch regime {
 	case compare.Bound:
-		if !hasBound {
+		if !hasBound && d.IsFloat() {
 			return opt, diag.Errorf(NoBound, `set tolerance = "fixed", or schema = "NAME" of the catalogue (gpuemu ops)`,
 				"tolerance = \"bound\" needs an operator of the catalogue")
 		}
@@ -98,7 +98,14 @@ func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (com
 			return opt, diag.Errorf(NoCalibration, "run gpuemu calibrate first",
 				"tolerance = \"calibrated\", and there is no calibration for %s", caseType)
 		}
-		opt.Tol = calibrated
+		switch {
+		case d.IsFloat():
+			opt.Tol = calibrated
+		case hasBound:
+			opt.Regime = compare.Bound
+		default: // a tolerance that was fitted to numbers is none for integers
+			opt.Regime, opt.Tol = compare.Fixed, compare.DefaultTolerance(d)
+		}
 	default:
 		opt.Tol = compare.DefaultTolerance(d)
 		if isFixed && d.IsFloat() {
