@@ -133,6 +133,9 @@ func (c *Client) sendBody(ctx context.Context, method, path, mediaType string, b
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", mediaType)
+		if sized, ok := body.(*sizedBody); ok {
+			req.ContentLength = sized.size
+		}
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -5,6 +5,7 @@ package daemon
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -147,21 +148,30 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// writePart writes a header and its image. The image is not kept whole: its length is counted first.
+// writePart writes a header and its image.
 func writePart(w io.Writer, header any, tensors []tensor.Named) error {
-	text, err := marshal(header)
+	head, _, err := partHead(header, tensors)
 	if err != nil {
 		return err
 	}
-	var size counter
-	if err := tensor.WriteSafetensors(&size, tensors, nil); err != nil {
-		return err
-	}
-	head := append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
-	if _, err := w.Write(binary.LittleEndian.AppendUint64(head, uint64(size.n))); err != nil {
+	if _, err := w.Write(head); err != nil {
 		return err
 	}
 	return tensor.WriteSafetensors(w, tensors, nil)
+}
+
+// partHead returns what stands before the image of a part, and the length of the image, which is counted and not kept.
+func partHead(header any, tensors []tensor.Named) (head []byte, image int64, err error) {
+	text, err := marshal(header)
+	if err != nil {
+		return nil, 0, err
+	}
+	var size counter
+	if err := tensor.WriteSafetensors(&size, tensors, nil); err != nil {
+		return nil, 0, err
+	}
+	head = append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...)
+	return binary.LittleEndian.AppendUint64(head, uint64(size.n)), size.n, nil
 }
 
 // part is one header with its image.
@@ -411,17 +421,15 @@ func (c *Client) Submit(
 	for _, t := range outputs {
 		tensors = append(tensors, tensor.Named{Name: outputPrefix + t.Name, Tensor: t.Tensor})
 	}
+	head, size, err := partHead(h, tensors)
+	if err != nil {
+		return nil, err
+	}
 	body, w := io.Pipe()
-	go func() {
-		buffered := bufio.NewWriterSize(w, 1<<16)
-		err := writePart(buffered, h, tensors)
-		if err == nil {
-			err = buffered.Flush()
-		}
-		w.CloseWithError(err) // the other side says what is wrong if it stopped reading
-	}()
+	go func() { w.CloseWithError(tensor.WriteSafetensors(w, tensors, nil)) }() // ends when the other side stops reading
 	defer body.Close()
-	resp, err := c.sendBody(ctx, http.MethodPost, "/v1/submit", submitType, body)
+	resp, err := c.sendBody(ctx, http.MethodPost, "/v1/submit", submitType,
+		&sizedBody{io.MultiReader(bytes.NewReader(head), body), int64(len(head)) + size})
 	if err != nil {
 		return nil, err
 	}
@@ -432,4 +440,10 @@ func (c *Client) Submit(
 	}
 	var out *verdict.Result
 	return out, decode(reply.Result, &out)
+}
+
+// sizedBody is a body whose length is known: it travels as it is, not in chunks.
+type sizedBody struct {
+	io.Reader
+	size int64
 }

@@ -17,6 +17,7 @@ import (
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
@@ -43,6 +44,11 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 	if err != nil {
 		return nil, err
 	}
+	if req.Resume != nil {
+		if req, err = s.resumed(ctx, p, req); err != nil {
+			return nil, err
+		}
+	}
 	o, err := options(req.Values, req.Shapes, req.DTypes, req.Layouts)
 	if err != nil {
 		return nil, err
@@ -55,7 +61,7 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 	}
 	o.Ops, o.Quick, o.Iterations, o.FailFast, o.Parallel = req.Ops, req.Quick, req.Iterations, req.FailFast, req.Parallel
 	if o.Seed = (*uint64)(req.Seed); o.Seed == nil && req.Kind == campaign.KindFuzz {
-		if o.Seed, err = s.fuzzSeed(ctx, req.Resume); err != nil {
+		if o.Seed, err = drawSeed(); err != nil {
 			return nil, err
 		}
 	}
@@ -75,23 +81,68 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 	return &campaign.Request{Kind: req.Kind, Project: p, Options: o, Resume: req.Resume}, nil
 }
 
-// fuzzSeed draws a master seed, or takes that of the campaign to be continued.
-func (s *Server) fuzzSeed(ctx context.Context, resume *string) (*uint64, error) {
-	var seed uint64
-	if resume != nil && *resume != "" {
-		c, err := s.store.Campaign(ctx, *resume)
-		if err != nil {
-			return nil, err
-		}
-		seed = uint64(c.Seed)
-		return &seed, nil
-	}
+// drawSeed draws a master seed.
+func drawSeed() (*uint64, error) {
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return nil, fmt.Errorf("no random numbers from the system: %w", err)
 	}
-	seed = binary.LittleEndian.Uint64(b[:])
+	seed := binary.LittleEndian.Uint64(b[:])
 	return &seed, nil
+}
+
+// stored is what a campaign keeps of the request that started it, as package campaign writes it.
+type stored struct {
+	Ops                   []string
+	Quick, FailFast       bool
+	Seed                  wire.Seed
+	Iterations            int
+	Shard, Values, Shapes string
+	DTypes, Layouts       []string
+}
+
+// resumed returns the request of the campaign that is to be continued: what decides on its cases comes from the store,
+// so that nobody has to repeat it. A campaign that cannot be found is left to the engine to refuse.
+func (s *Server) resumed(ctx context.Context, p campaign.Project, req *wire.RunRequest) (*wire.RunRequest, error) {
+	var before *store.Campaign
+	if *req.Resume != "" {
+		c, err := s.store.Campaign(ctx, *req.Resume)
+		if err != nil {
+			return nil, err
+		}
+		if c.Kind != req.Kind {
+			return nil, diag.Errorf(campaign.NotResumable, fmt.Sprintf("use gpuemu %s --resume=%s", c.Kind, c.ID),
+				"campaign %s is of kind %s, not %s", c.ID, c.Kind, req.Kind)
+		}
+		before = c
+	} else {
+		list, err := s.store.Campaigns(ctx, store.CampaignFilter{ConfigPath: projectKey(p), Kind: req.Kind, Limit: MaxListed})
+		if err != nil {
+			return nil, err
+		}
+		for i := range list {
+			c := &list[i]
+			busy := s.running(c.ID) != nil || c.State == store.Running && c.PID != os.Getpid() && alive(c.PID)
+			if c.State != store.Finished && !busy && (req.Seed == nil || verdict.Seed(*req.Seed) == c.Seed) {
+				before = c
+				break
+			}
+		}
+	}
+	if before == nil {
+		return req, nil
+	}
+	var was stored
+	if err := json.Unmarshal(before.Request, &was); err != nil {
+		return nil, diag.Errorf(campaign.NotResumable, "start a new run without --resume",
+			"campaign %s cannot be continued: its request cannot be read: %w", before.ID, err)
+	}
+	out := *req
+	out.Resume, out.Seed = &before.ID, &was.Seed
+	out.Ops, out.Quick, out.Thorough, out.FailFast = was.Ops, was.Quick, false, was.FailFast
+	out.Iterations, out.Shard, out.Values, out.Shapes = was.Iterations, was.Shard, was.Values, was.Shapes
+	out.DTypes, out.Layouts = was.DTypes, was.Layouts
+	return &out, nil
 }
 
 // options converts what says which cases there are.

@@ -30,7 +30,6 @@ const (
 type run struct {
 	id, kind, project, config string
 	seed                      uint64
-	shard                     string
 	started                   time.Time
 	cancel                    context.CancelCauseFunc
 	feed                      *feed
@@ -55,12 +54,18 @@ func (s *Server) reserve() error {
 	return nil
 }
 
-func (s *Server) release(id string) {
+func (s *Server) release() {
 	s.mu.Lock()
-	delete(s.runs, id)
 	s.slots--
 	s.mu.Unlock()
 	s.work.Done()
+}
+
+// forget takes a campaign that has ended off the list: from now on the store alone speaks for it.
+func (s *Server) forget(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.runs, id)
 }
 
 // launch prepares a campaign and starts it. ctx is that of the request: it ends the preparation, not the campaign. The
@@ -75,7 +80,7 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 	}
 	defer func() {
 		if err != nil {
-			s.release("")
+			s.release()
 		}
 	}()
 	if creq.Resume != nil {
@@ -93,7 +98,7 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancelCause(s.ctx)
-	r := &run{cancel: cancel, id: prepared.ID, kind: req.Kind, config: req.Config, seed: prepared.Seed, shard: req.Shard,
+	r := &run{cancel: cancel, id: prepared.ID, kind: req.Kind, config: req.Config, seed: prepared.Seed,
 		project: projectName(creq.Project), started: s.opt.Now(), feed: events, ended: make(chan struct{})}
 	events.campaign, events.plan = prepared.ID, prepared.Planned
 	if creq.Resume != nil {
@@ -138,7 +143,7 @@ func (s *Server) register(r *run) error {
 func (s *Server) execute(
 	ctx context.Context, r *run, prepared *campaign.Run, p campaign.Project, req *wire.RunRequest,
 ) {
-	defer s.release(r.id)
+	defer s.release()
 	defer r.feed.leave()
 	defer close(r.ended)
 	defer r.cancel(nil)
@@ -148,6 +153,9 @@ func (s *Server) execute(
 		sum, err = prepared.Execute(ctx, func(ev campaign.Event) { r.feed.progress(ev.Counts, ev.Planned, ev.Result) })
 		return err
 	})
+	if sum == nil { // a panic: the store does not know yet
+		err = errors.Join(err, s.store.FinishCampaign(context.WithoutCancel(ctx), r.id, store.Interrupted, nil))
+	}
 	if sum != nil && err == nil && req.Baseline != "" {
 		err = s.guarded(func() error { return s.countRegressions(context.WithoutCancel(ctx), p, sum, req) })
 	}
@@ -191,6 +199,7 @@ func (s *Server) finish(r *run, sum *verdict.Summary, err error) {
 	} else {
 		s.opt.Log.Info("campaign ends", "campaign", r.id, "total", sum.Total, "failed", sum.Failed, "stopped", sum.Stopped)
 	}
+	s.forget(r.id) // before anybody hears of the end and asks for the campaign
 	r.feed.finish(ev)
 }
 

@@ -57,7 +57,7 @@ type fixture struct {
 }
 
 // newFixture opens a server with a project of its own.
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gd") // short: sockets have a limit
 	if err != nil {
@@ -82,7 +82,7 @@ func newFixture(t *testing.T) *fixture {
 }
 
 // listening serves the socket and returns a client of it. The result of ListenAndServe is checked at the end.
-func (f *fixture) listening(t *testing.T) *Client {
+func (f *fixture) listening(t testing.TB) *Client {
 	t.Helper()
 	served := make(chan error, 1)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -264,7 +264,10 @@ func TestResume(t *testing.T) {
 	if err != nil || sum.Complete || sum.Total == 0 {
 		t.Fatalf("first part: %+v, %v", sum, err)
 	}
-	req.Resume = new(string)
+	// Nothing but the wish to continue has to be said again.
+	req = &wire.RunRequest{Config: f.config, Kind: "fuzz", Resume: new(string)}
+	_, err = c.Run(t.Context(), &wire.RunRequest{Config: f.config, Kind: "test", Resume: &sum.Campaign}, nil)
+	wantCode(t, err, campaign.NotResumable)
 	rest, err := c.Run(t.Context(), req, nil)
 	if err != nil || !rest.Complete || rest.Campaign != sum.Campaign || rest.Total != 60 {
 		t.Fatalf("second part: %+v, %v", rest, err)
@@ -675,4 +678,24 @@ func relu(in *tensor.Tensor) *tensor.Tensor {
 	out := tensor.New(in.DType, in.Shape)
 	out.SetFloat64s(values)
 	return out
+}
+
+// BenchmarkSubmit is a round trip over the socket: tensors in, verdict out.
+func BenchmarkSubmit(b *testing.B) {
+	for _, mib := range []int{1, 64} {
+		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) {
+			f := newFixture(b)
+			c := f.listening(b)
+			in := tensor.New(dtype.Float32, tensor.MustShape(1024, mib<<18/1024/2)) // input and output have half each
+			inputs := []tensor.Named{{Name: "input", Tensor: in}}
+			b.SetBytes(int64(mib) << 20)
+			for b.Loop() {
+				res, err := c.Submit(b.Context(), &wire.SubmitHeader{Config: f.config, Op: "theirs"}, inputs,
+					[]tensor.Named{{Name: "output", Tensor: in}})
+				if err != nil || res.Verdict != verdict.Pass {
+					b.Fatalf("%+v, %v", res, err)
+				}
+			}
+		})
+	}
 }
