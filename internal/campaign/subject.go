@@ -336,8 +336,8 @@ func (s *subject) strategy(o *Options) gen.Strategy {
 	return st
 }
 
-// types returns the dtypes that a run over every dtype covers, in the order asked for. explicit says that a person asked
-// for them, not a default.
+// types returns the dtypes that a run over every dtype covers, in the order asked for. explicit says that a person
+// asked for them, not a default.
 func (s *subject) types(asked []dtype.DType, explicit bool) []dtype.DType {
 	if len(asked) == 0 {
 		asked = s.dtypes

@@ -64,7 +64,10 @@ func TestLinesFrom(t *testing.T) {
 		offset int64
 		n      int
 		want   string
-	}{{0, 9, "one\ntwo\nthr ee\n"}, {0, 1, "thr ee\n"}, {4, 9, "two\nthr ee\n"}, {15, 9, ""}, {99, 2, "two\nthr ee\n"}, {0, 0, ""}} {
+	}{
+		{0, 9, "one\ntwo\nthr ee\n"}, {0, 1, "thr ee\n"}, {4, 9, "two\nthr ee\n"}, {15, 9, ""},
+		{99, 2, "two\nthr ee\n"}, {0, 0, ""},
+	} {
 		if got, end := linesFrom(path, c.offset, c.n); got != c.want || end != 15 {
 			t.Errorf("linesFrom(%d, %d) = %q, %d, want %q, 15", c.offset, c.n, got, end, c.want)
 		}

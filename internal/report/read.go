@@ -332,5 +332,6 @@ func unreadable(name string, err error) error {
 	if errors.As(err, &path) {
 		err = path.Err // the name stands in front anyway
 	}
-	return diag.Errorf(Unreadable, "gpuemu ci --format json -o FILE writes one", "cannot read the report: %w", err).At(diag.Pos{File: name})
+	return diag.Errorf(Unreadable, "gpuemu ci --format json -o FILE writes one", "cannot read the report: %w", err).
+		At(diag.Pos{File: name})
 }

@@ -275,7 +275,8 @@ func scanCampaign(row interface{ Scan(dest ...any) error }, c *Campaign) error {
 }
 
 func (s *Store) noCampaign(id string) error {
-	return diag.Errorf(NotFound, "every report names its campaign in the first lines; without a name the newest is taken", "%s: no campaign %q", s.file(), id)
+	return diag.Errorf(NotFound, "every report names its campaign in the first lines; without a name the newest is taken",
+		"%s: no campaign %q", s.file(), id)
 }
 
 func summaryText(sum *verdict.Summary) (string, error) {
