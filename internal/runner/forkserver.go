@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gpuemu/internal/verdict"
 )
 
 // serverTimeout is the time for a fork server to start and import numpy.
@@ -200,7 +202,7 @@ func (s *forkServer) fork(script string, memory int64, deadline time.Time, files
 	switch {
 	case err != nil && isPipeEnd(err):
 		s.end()
-		return nil, s.proc.state().failure("the fork server", Limits{})
+		return nil, s.lost()
 	case err != nil:
 		return nil, err
 	case !reply.OK || reply.PID <= 1:
@@ -209,6 +211,14 @@ func (s *forkServer) fork(script string, memory int64, deadline time.Time, files
 	f := &forked{pid: reply.PID, done: make(chan struct{})}
 	go f.wait(s)
 	return f, nil
+}
+
+// lost is the failure of a call whose server ended before it had started the script. Whatever ended it, the script did
+// not; it may be running all the same, with the files it was given, so that a second try needs new ones.
+func (s *forkServer) lost() *Failure {
+	f := s.proc.state().failure("the fork server", Limits{})
+	f.Reason, f.Msg = verdict.WorkerLost, f.Msg+" before it started the script"
+	return f
 }
 
 // forked is a child of the fork server. Its server keeps it as a zombie until the next request, so that its pid and

@@ -3,6 +3,7 @@
 package runner
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -128,6 +129,7 @@ func TestGrandchildrenAreKilled(t *testing.T) {
 		{"after a crash", grandchild + "os.abort()", verdict.Crashed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel() // most of the time is waiting
 			limits := Limits{}
 			if tt.reason == verdict.TimedOut {
 				limits.Timeout = 2 * time.Second // enough to print the pid on a busy machine
@@ -150,6 +152,7 @@ func TestGrandchildrenAreKilled(t *testing.T) {
 		})
 	}
 	t.Run("worker", func(t *testing.T) {
+		t.Parallel()
 		r := function(t, "def f(inputs):\n    "+strings.ReplaceAll(grandchild, "\n", "\n    ")+"time.sleep(60)",
 			Spec{Limits: Limits{Timeout: 2 * time.Second}})
 		for _, pid := range pids(t, fails(t, r, small(t), verdict.TimedOut).Stderr) {
@@ -159,6 +162,7 @@ func TestGrandchildrenAreKilled(t *testing.T) {
 		}
 	})
 	t.Run("own session", func(t *testing.T) { // nobody can find it; but it must not hang the call
+		t.Parallel()
 		end := func(text string) {
 			for _, pid := range pids(t, text) {
 				_ = syscall.Kill(pid, syscall.SIGKILL) // our own: printed by the script below
@@ -219,6 +223,69 @@ func TestKilledFromOutside(t *testing.T) {
 			}
 		})
 	})
+}
+
+// TestServerEndsByItself: a server that fails before it has started the script is no failure of the script.
+func TestServerEndsByItself(t *testing.T) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	proc, err := start(&Spec{}, command{argv: []string{"/bin/sh", "-c", "head -c 4 <&3; exit 3"}, stdout: sink, stderr: sink,
+		extra: []*os.File{theirs}})
+	theirs.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &forkServer{proc: proc, conn: ours, reader: bufio.NewReader(ours)}
+	defer s.close()
+	_, err = s.fork("nothing.py", 0, time.Now().Add(30*time.Second), nil)
+	var f *Failure
+	if !errors.As(err, &f) || f.Reason != verdict.WorkerLost ||
+		!strings.Contains(f.Msg, "exited with status 3 before it started the script") {
+		t.Errorf("fork = %v, want %s", err, verdict.WorkerLost)
+	}
+}
+
+// TestCancelledStartsDoNotCount: a runner outlives requests that were called off while it started.
+func TestCancelledStartsDoNotCount(t *testing.T) {
+	r := function(t, "import os, time\nif os.path.exists('slow'): time.sleep(60)\ndef f(inputs): return inputs['x']", Spec{})
+	slow := filepath.Join(r.(*workerRunner).spec.Dir, "slow")
+	file(t, filepath.Dir(slow), "slow", "", 0o600)
+	for range maxLoadFailures + 1 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := r.Run(ctx, small(t)); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Run = %v, want %v", err, context.DeadlineExceeded)
+		}
+		cancel()
+	}
+	if err := os.Remove(slow); err != nil {
+		t.Fatal(err)
+	}
+	wantFloats(t, mustRun(t, r, small(t)), 1, 2, 3)
+}
+
+// TestLostStartsAreTriedAgain: more often than starts that fail by themselves, but not for ever.
+func TestLostStartsAreTriedAgain(t *testing.T) {
+	r := &workerRunner{}
+	for i := range maxLostStarts {
+		if f := r.knownFailure(); f != nil {
+			t.Fatalf("after %d lost starts: %v", i, f)
+		}
+		r.note(&Failure{Reason: verdict.WorkerLost})
+	}
+	if r.knownFailure() == nil {
+		t.Error("lost starts are tried for ever")
+	}
+	r.note(nil)
+	if f := r.knownFailure(); f != nil {
+		t.Errorf("after a good start: %v", f)
+	}
 }
 
 func TestCancel(t *testing.T) {

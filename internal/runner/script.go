@@ -153,6 +153,9 @@ func (r *scriptRunner) execute(
 		case errors.Is(err, errNotForked):
 			l.drop() // no harm done: the script was not started
 		default:
+			if isDone(l.res.proc) && !l.res.proc.killedFromOutside() {
+				r.fork.Store(false) // it ends by itself: the next try is a plain process
+			}
 			l.drop()
 			return nil, err
 		}

@@ -32,6 +32,9 @@ const (
 	// maxLoadFailures is how often starting is tried in vain (a crash or a time-out while importing) before the runner
 	// gives the same answer without trying: a campaign has thousands of cases.
 	maxLoadFailures = 3
+	// maxLostStarts is the same for starts that somebody else ended: no fault of the code, and likely over soon, but a
+	// machine without the memory for an import should not be asked for it thousands of times.
+	maxLostStarts = 20
 	// keptImage is the size above which an image is emptied after the call, so that one large case does not hold
 	// memory for good.
 	keptImage = 64 << 20
@@ -82,9 +85,12 @@ func (r *workerRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 			return nil, f
 		}
 		err := r.start(ctx, l)
+		if err != nil {
+			err = r.cause(ctx, err)
+		}
 		r.note(err)
 		if err != nil {
-			return nil, r.cause(ctx, err)
+			return nil, err
 		}
 	}
 	if f := l.res.refused; f != nil {
@@ -115,14 +121,19 @@ func (r *workerRunner) cause(ctx context.Context, err error) error {
 func (r *workerRunner) knownFailure() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.failures < maxLoadFailures {
+	limit := maxLoadFailures
+	if r.verdict != nil && r.verdict.Reason == verdict.WorkerLost {
+		limit = maxLostStarts
+	}
+	if r.failures < limit {
 		return nil
 	}
 	again := *r.verdict
 	return &again
 }
 
-// note counts starts in vain. One that the worker itself explains does not count: it is cheap, the worker lives on.
+// note counts starts in vain. One that the worker itself explains does not count: it is cheap, the worker lives on. Nor
+// does one that the caller called off, which says nothing of the next.
 func (r *workerRunner) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,7 +143,8 @@ func (r *workerRunner) note(err error) {
 		r.failures = 0
 	case errors.As(err, &f):
 		r.failures++
-		r.verdict = f
+		own := *f // the caller may add to it
+		r.verdict = &own
 	}
 }
 
