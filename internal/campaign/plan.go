@@ -144,6 +144,9 @@ func (p *plan) add(seg segment) {
 	}
 }
 
+// maxParallel bounds the processes of one run: no machine has more cores for them.
+const maxParallel = 1024
+
 // dtypeStride separates the streams of the dtypes of one op, so that each case of a run has a seed of its own. No run
 // has as many cases per op and dtype (MaxCases).
 const dtypeStride = 1 << 24
@@ -199,8 +202,8 @@ func (o *Options) check(kind string) error {
 	case o.Iterations > MaxCases:
 		return diag.Errorf(BadOptions, fmt.Sprintf("use at most %d, and other seeds for more", MaxCases),
 			"%d iterations asked for", o.Iterations)
-	case o.Parallel < 0 || o.Parallel > 1024:
-		return diag.Errorf(BadOptions, "use 0 for one per CPU", "parallel is %d", o.Parallel)
+	case o.Parallel < 0 || o.Parallel > maxParallel:
+		return diag.Errorf(BadOptions, fmt.Sprintf("use 0 for one per CPU, or at most %d", maxParallel), "parallel is %d", o.Parallel)
 	case o.TimeLimit < 0:
 		return diag.Errorf(BadOptions, "use a positive duration such as 90s", "time limit is %s", o.TimeLimit)
 	case kind == KindFuzz && o.Seed == nil:

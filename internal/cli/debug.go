@@ -26,7 +26,12 @@ func debugCommand(term *terminal, env Env) *cobra.Command {
 		Long: "Reads commands, one per line, until quit or the end of input:\n\n" + debugHelp +
 			"\nOn a terminal there is a history and completion of command names.",
 		Example: "  gpuemu debug 8837462910\n  echo 'show' | gpuemu debug 8837462910",
-		Args:    cobra.MaximumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			return oneArg("the seed or the text of a case")(cmd, args)
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()

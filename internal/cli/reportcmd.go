@@ -29,6 +29,9 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 			if since < 0 {
 				return diag.Errorf(Usage, "give the number of hours to look back", "--since-hours is %g", since)
 			}
+			if campaign != "" && since > 0 {
+				return diag.Errorf(Usage, "give one of them", "--campaign and --since-hours contradict each other")
+			}
 			outs, err := out.pairs()
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"gpuemu/internal/diag"
@@ -72,6 +73,10 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 func unreachable(socket string, err error) error {
+	var reason syscall.Errno // the rest of the text says once more where and how
+	if errors.As(err, &reason) {
+		err = reason
+	}
 	return diag.Errorf(Unreachable, "gpuemu daemon start starts one; commands work without it",
 		"no daemon answers on %s: %w", socket, err)
 }

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"os"
+	"testing"
+)
+
+// TestColors: colours go to terminals alone, and to none where the user does not want them. /dev/null stands for a
+// terminal: it is a character device, too.
+func TestColors(t *testing.T) {
+	device, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close()
+	file, err := os.Create(t.TempDir() + "/out")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, c := range []struct {
+		name             string
+		out              *os.File
+		env              string
+		noColor, jsonLog bool
+		outColor, color  bool
+		interactive      bool
+	}{
+		{name: "terminal", out: device, outColor: true, color: true, interactive: true},
+		{name: "file", out: file, color: true, interactive: true},
+		{name: "NO_COLOR", out: device, env: "NO_COLOR", interactive: true},
+		{name: "GPUEMU_NO_COLOR", out: device, env: "GPUEMU_NO_COLOR", interactive: true},
+		{name: "--no-color", out: device, noColor: true, interactive: true},
+		{name: "--json-log", out: device, jsonLog: true},
+	} {
+		term := newTerminal(Env{Stdout: c.out, Stderr: device})
+		term.noColor, term.jsonLog = c.noColor, c.jsonLog
+		err := term.configure(func(name string) string {
+			if name == c.env {
+				return "1"
+			}
+			return ""
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if term.outColor != c.outColor || term.color != c.color || term.interactive() != c.interactive {
+			t.Errorf("%s: colours %v and %v, interactive %v, want %v, %v, %v", c.name, term.outColor, term.color,
+				term.interactive(), c.outColor, c.color, c.interactive)
+		}
+	}
+}
