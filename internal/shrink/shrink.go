@@ -17,14 +17,14 @@ import (
 // This file implements the search over cases: dimensions, attributes, layouts, dtype, value distributions.
 
 // Case returns the least case it finds that still fails, and how often it asked. Passes run in a fixed order
-// (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. A
-// dimension never grows.
+// (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. No
+// dimension and no axis of an input ever grows, derived ones included.
 //
 // Each dimension is searched as Hypothesis shrinks an integer: first the smallest size there is, then bisection
 // between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size;
 // the search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
 func Case(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
-	z := &search{schema: s, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
+	z := &search{schema: s, first: c, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
 	for {
 		before := z.best.String()
 		z.dims()
@@ -40,7 +40,7 @@ func Case(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) b
 
 // Dims is Case with the dimensions alone.
 func Dims(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
-	z := &search{schema: s, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
+	z := &search{schema: s, first: c, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
 	for {
 		before := z.best.String()
 		z.dims()
@@ -53,6 +53,7 @@ func Dims(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) b
 // search is the state of one run of Case.
 type search struct {
 	schema *opspec.Schema
+	first  opspec.Case // nothing larger is tried
 	best   opspec.Case
 	fails  func(opspec.Case) bool
 	budget int
@@ -64,7 +65,7 @@ type search struct {
 func (z *search) try(c opspec.Case) bool {
 	c = gen.Fit(z.schema, c)
 	text := c.String()
-	if z.asked >= z.budget || z.seen[text] {
+	if z.asked >= z.budget || z.seen[text] || grown(c, z.first) {
 		return false
 	}
 	z.seen[text] = true
@@ -74,6 +75,24 @@ func (z *search) try(c opspec.Case) bool {
 	}
 	z.best = c
 	return true
+}
+
+// grown reports whether a dimension of c, free or derived, or an axis of an input is larger than in first.
+func grown(c, first opspec.Case) bool {
+	before := first.DimMap()
+	for _, d := range c.Dims {
+		if d.Value > before[d.Name] {
+			return true
+		}
+	}
+	for i := range c.Inputs {
+		for axis, n := range c.Inputs[i].Shape {
+			if was := first.Inputs[i].Shape; axis >= len(was) || n > was[axis] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // dims makes each free dimension as small as it goes while the others stay.

@@ -1,6 +1,7 @@
 package shrink
 
 import (
+	"slices"
 	"testing"
 
 	"gpuemu/internal/dtype"
@@ -78,12 +79,45 @@ func TestCaseStaysValidAndNeverGrows(t *testing.T) {
 		if asked > 60 {
 			t.Errorf("%s: asked %d times with a budget of 60", op.Name, asked)
 		}
-		before := c.DimMap()
-		for _, d := range got.Dims {
-			if dim, ok := s.Dim(d.Name); ok && !dim.Derived() && d.Value > before[d.Name] {
-				t.Errorf("%s: dim %s grew from %d to %d", op.Name, d.Name, before[d.Name], d.Value)
+		if grown(got, c) {
+			t.Errorf("%s: %s has grown, it was %s", op.Name, got, c)
+		}
+	}
+}
+
+// An attribute's default may need larger inputs: that is no smaller case.
+func TestDerivedDimsDoNotGrow(t *testing.T) {
+	for _, op := range oracle.Ops() {
+		for i := range 20 {
+			s, c := startCase(t, op.Name, gen.Strategy{DTypes: op.Schema.AllowedDTypes()}, i)
+			got, _ := Case(s, c, 200, func(next opspec.Case) bool {
+				if grown(next, c) {
+					t.Errorf("%s: asked for %s, which is larger than %s", op.Name, next, c)
+				}
+				return slices.Equal(next.Dims, c.Dims) || len(next.Attrs) > 0 // attributes may change, sizes hardly
+			})
+			if grown(got, c) {
+				t.Errorf("%s: %s has grown, it was %s", op.Name, got, c)
 			}
 		}
+	}
+	// A schema in which the default of an attribute makes an input larger.
+	s := &opspec.Schema{Name: "growing",
+		Dims:    []opspec.Dim{{Name: "N", Candidates: []int{8}}, {Name: "L", Expr: "k*N"}},
+		Inputs:  []opspec.Input{{Name: "x", Dims: []string{"L"}}},
+		Outputs: []opspec.Output{{Name: "y", Dims: []string{"N"}}},
+		Attrs:   []opspec.Attr{{Name: "k", Kind: opspec.Int, Default: int64(4), Values: []any{int64(1), int64(4)}}}}
+	stream, err := gen.Cases(s, gen.Strategy{Values: "normal", Attrs: opspec.Attrs{"k": int64(1)}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := stream.Case(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := Case(s, c, 50, func(next opspec.Case) bool { return next.DimMap()["N"] == c.DimMap()["N"] })
+	if grown(got, c) {
+		t.Errorf("%s has grown, it was %s", got, c)
 	}
 }
 
