@@ -21,9 +21,9 @@ func calibrateCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calibrate --op NAME",
 		Short: "Fit a tolerance to a kernel that is known to be right",
-		Long: "Runs the op's candidate, which must be right, fits an absolute tolerance of 1.5 times the 95th percentile of\n" +
-			"its errors to one half of the cases, and counts false alarms on the other half. The tolerance is stored and used\n" +
-			"where the op has no bound and no tolerance of its own; --write puts it into gpuemu.toml.",
+		Long: "Runs the op's candidate, which must be right, fits an absolute tolerance of 1.5 times the 95th percentile\n" +
+			"of its errors to one half of the cases, and counts false alarms on the other half. The tolerance is stored\n" +
+			"and used where the op has no bound and no tolerance of its own; --write puts it into gpuemu.toml.",
 		Example: "  gpuemu calibrate --op my_op --dtype float16 --iterations 200 --write",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

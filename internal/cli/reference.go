@@ -16,8 +16,9 @@ func Reference() string {
 	env := Env{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }, Version: "unknown"}
 	top := root(env, newTerminal(env))
 	var b strings.Builder
-	b.WriteString("# Commands\n\nMade from the program's own help by `make generate`. Flags may be written with `-` or `_`.\n\n")
-	b.WriteString("Every command also takes:\n\n```\n" + strings.TrimRight(top.PersistentFlags().FlagUsages(), "\n") + "\n```\n")
+	b.WriteString("# Commands\n\nMade from the program's own help by `make generate`. Flags may be written with `-` or " +
+		"`_`.\n\nEvery command also takes:\n\n```\n")
+	b.WriteString(strings.TrimRight(top.PersistentFlags().FlagUsages(), "\n") + "\n```\n")
 	describe(&b, top)
 	return b.String()
 }

@@ -21,8 +21,8 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 		Use:   "report",
 		Short: "Report stored results",
 		Long: "Makes a report of what is stored; nothing is executed. Without --campaign and --since-hours it is that of\n" +
-			"the project's newest campaign. Exit codes are those of the run: 1 if something failed, 3 if something was not run\n" +
-			"or there is nothing to report.",
+			"the project's newest campaign. Exit codes are those of the run: 1 if something failed, 3 if something was not\n" +
+			"run or there is nothing to report.",
 		Example: "  gpuemu report --format junit -o results.xml --since-hours 24",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -27,8 +27,8 @@ func reproduceCommand(term *terminal, env Env) *cobra.Command {
 		Use:   "reproduce SEED|CASE",
 		Short: "Run one case again and say whether it still fails",
 		Long: "Makes the inputs of a case anew, runs reference and candidate, and compares. The case is named by the seed\n" +
-			"of a stored one, or by its canonical text, which needs no store. -v shows the worst elements, the error map and the\n" +
-			"inputs. Exit code 1: it still fails.",
+			"of a stored one, or by its canonical text, which needs no store. -v shows the worst elements, the error map\n" +
+			"and the inputs. Exit code 1: it still fails.",
 		Example: "  gpuemu reproduce 8837462910\n  gpuemu reproduce 8837462910 --export repro.py",
 		Args:    oneArg("the seed or the text of a case"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -171,8 +171,8 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 		Use:   "minimize SEED",
 		Short: "Find the smallest case that fails in the same way",
 		Long: "Shrinks a stored failing case: dimensions, then attributes, layout, dtype and distribution, then single\n" +
-			"values. It runs the candidate each time and keeps only what fails in the same way. The result is stored under its own\n" +
-			"seed and replays by it.",
+			"values. It runs the candidate each time and keeps only what fails in the same way. The result is stored under its\n" +
+			"own seed and replays by it.",
 		Example: "  gpuemu minimize 8837462910\n  gpuemu minimize --op matmul --seed 98765 --strategy binary-search-dims",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seed") {

@@ -260,8 +260,8 @@ func (t *texter) failure(r *verdict.Result) error {
 	return nil
 }
 
-// briefly prints the n-th failure of an op in one line: its command, so that every failure has one. Of thousands the last
-// ones are left to gpuemu failures.
+// briefly prints the n-th failure of an op in one line: its command, so that every failure has one. Of thousands the
+// last ones are left to gpuemu failures.
 func (t *texter) briefly(r *verdict.Result, n int) {
 	command := t.replays.command(r)
 	switch {
