@@ -83,6 +83,7 @@ func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.Ru
 		Ops: f.ops, Quick: f.quick, Thorough: f.thorough, Iterations: f.iterations, FailFast: f.failFast,
 		TimeLimitSeconds: f.timeLimit.Seconds(), Parallel: f.parallel, Shard: f.shard,
 		Values: f.values, Shapes: f.shapes,
+		Baseline: f.baseline, FailOnRegression: f.failOnRegression, // an unknown one is refused before anything runs
 	}
 	dtypes, err := splitList("dtypes", f.dtypes, dtype.Parse)
 	if err != nil {
