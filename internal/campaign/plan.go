@@ -203,7 +203,8 @@ func (o *Options) check(kind string) error {
 		return diag.Errorf(BadOptions, fmt.Sprintf("use at most %d, and other seeds for more", MaxCases),
 			"%d iterations asked for", o.Iterations)
 	case o.Parallel < 0 || o.Parallel > maxParallel:
-		return diag.Errorf(BadOptions, fmt.Sprintf("use 0 for one per CPU, or at most %d", maxParallel), "parallel is %d", o.Parallel)
+		return diag.Errorf(BadOptions, fmt.Sprintf("use 0 for one per CPU, or at most %d", maxParallel),
+			"parallel is %d", o.Parallel)
 	case o.TimeLimit < 0:
 		return diag.Errorf(BadOptions, "use a positive duration such as 90s", "time limit is %s", o.TimeLimit)
 	case kind == KindFuzz && o.Seed == nil:
