@@ -14,6 +14,7 @@ import (
 
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/opspec"
 	"gpuemu/internal/store"
 	"gpuemu/internal/testkit"
 	"gpuemu/internal/verdict"
@@ -46,7 +47,7 @@ def softmax_dtype(inputs):
     return softmax(inputs).astype(np.float64)
 
 def softmax_slow(inputs):
-    time.sleep(0.05)
+    time.sleep(0.02)
     return softmax(inputs)
 
 def softmax_ref64(inputs):
@@ -203,10 +204,14 @@ func TestQuickIsASubsetOfThorough(t *testing.T) {
 
 func TestSameResultsWhateverTheParallelism(t *testing.T) {
 	tr := newTrial(t, head+op("tail", "softmax_tail", `schema = "softmax"`))
+	iterations := 30
+	if testing.Short() {
+		iterations = 12
+	}
 	for _, failFast := range []bool{false, true} {
 		var want []verdict.Result
 		for _, parallel := range []int{1, 3, 8} {
-			_, got := tr.run(KindFuzz, Options{Seed: seed(5), Iterations: 30, Parallel: parallel, FailFast: failFast})
+			_, got := tr.run(KindFuzz, Options{Seed: seed(5), Iterations: iterations, Parallel: parallel, FailFast: failFast})
 			if parallel == 1 {
 				want = got
 				continue
@@ -220,7 +225,7 @@ func TestSameResultsWhateverTheParallelism(t *testing.T) {
 				}
 			}
 		}
-		if last := want[len(want)-1]; failFast && (!last.Verdict.Failed() || len(want) == 30) {
+		if last := want[len(want)-1]; failFast && (!last.Verdict.Failed() || len(want) == iterations) {
 			t.Errorf("fail-fast ended after %d cases with %s", len(want), last.Verdict)
 		}
 	}
@@ -489,4 +494,13 @@ func TestWrongRequests(t *testing.T) {
 	if sum.ExitCode() == 0 || !strings.Contains(results[0].Message+results[0].Stderr, "nothing") {
 		t.Errorf("missing function: %+v", results[0])
 	}
+}
+
+// elems is the number of input elements of a case.
+func elems(c opspec.Case) int {
+	n := 0
+	for _, in := range c.Inputs {
+		n += in.Shape.Elems()
+	}
+	return n
 }

@@ -1,8 +1,10 @@
 package campaign
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
@@ -53,6 +55,19 @@ type Minimised struct {
 type class struct {
 	verdict verdict.Verdict
 	reason  verdict.Reason
+	what    string // the exception or the signal, where there is one
+}
+
+// exception finds the name of an exception or of a signal in the message of a failure: "f raised ValueError: …", "the
+// script exited with status 1: ValueError: …", "the worker crashed: SIGSEGV (…)".
+var exception = regexp.MustCompile(`(?: raised | status \d+: | crashed: )([\w.]+)`)
+
+func classOf(r *verdict.Result) class {
+	c := class{verdict: r.Verdict, reason: r.Reason}
+	if m := exception.FindStringSubmatch(r.Message); m != nil && (r.Reason == verdict.Raised || r.Reason == verdict.Crashed) {
+		c.what = m[1]
+	}
+	return c
 }
 
 // Minimise shrinks a failing case: dimensions, attributes, layout, dtype and distribution, then single values. It
@@ -82,7 +97,7 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 		return nil, diag.Errorf(NotFailing, "gpuemu reproduce shows what it does now",
 			"the case does not fail now: its verdict is %s", original.Verdict)
 	}
-	m.class = class{original.Verdict, original.Reason}
+	m.class = classOf(original)
 	best, inputs := l.Case, l.Inputs
 	if req.Strategy != MinimiseValues {
 		best, inputs = m.cases(ctx, best, inputs, req.Strategy == MinimiseDims)
@@ -145,7 +160,7 @@ func (m *minimiser) fails(ctx context.Context, c opspec.Case, inputs map[string]
 		return false
 	}
 	res, err := m.execute(ctx, c, inputs)
-	return err == nil && class{res.Verdict, res.Reason} == m.class
+	return err == nil && classOf(res) == m.class
 }
 
 // left is what remains of the budget.
@@ -240,31 +255,30 @@ func (m *minimiser) finish(
 	if err != nil {
 		return nil, err
 	}
+	if classOf(res) != m.class {
+		return nil, diag.Errorf(NotFailing, "gpuemu reproduce runs the case again; invariants = [\"deterministic\"] finds such "+
+			"candidates", "the candidate is not deterministic: the smallest case failed, and is %s when it is run again",
+			res.Verdict)
+	}
 	from := verdict.Seed(l.Case.Seed)
 	res.ShrunkFrom = &from
 	out := &Minimised{Original: original, Result: res, Case: final, Inputs: inputs, Executed: m.executed,
-		Unchanged: elems(final) == elems(l.Case)}
+		Unchanged: best.String() == l.Case.String() && equalInputs(inputs, l.Inputs)}
 	return out, m.engine.keep(ctx, p, final, inputs, res)
 }
 
 // sameInputs reports whether the values are still those the case's text gives.
 func sameInputs(ctx context.Context, m *minimiser, c opspec.Case, inputs map[string]*tensor.Tensor) bool {
 	given, err := m.engine.inputsOf(ctx, m.schema, c, "")
-	if err != nil {
-		return false
-	}
-	for name, t := range given {
-		if string(t.Bytes()) != string(inputs[name].Bytes()) {
+	return err == nil && equalInputs(given, inputs)
+}
+
+// equalInputs reports whether the inputs have the same values.
+func equalInputs(x, y map[string]*tensor.Tensor) bool {
+	for name, t := range x {
+		if y[name] == nil || !bytes.Equal(t.Bytes(), y[name].Bytes()) {
 			return false
 		}
 	}
-	return true
-}
-
-func elems(c opspec.Case) int {
-	n := 0
-	for _, in := range c.Inputs {
-		n += in.Shape.Elems()
-	}
-	return n
+	return len(x) == len(y)
 }

@@ -34,11 +34,10 @@ func otherProcess(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-func TestWaitForInput(t *testing.T) {
-	if os.Getenv("GPUEMU_TEST_WAIT") == "" {
-		t.Skip("this is the other process of TestResumeIsForOne")
+func TestWaitForInput(*testing.T) {
+	if os.Getenv("GPUEMU_TEST_WAIT") != "" { // it is the process of otherProcess
+		_, _ = os.Stdin.Read(make([]byte, 1))
 	}
-	_, _ = os.Stdin.Read(make([]byte, 1))
 }
 
 func TestAlive(t *testing.T) {

@@ -3,6 +3,7 @@ package shrink
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
@@ -161,5 +162,26 @@ func TestValuesKeepsWhatMatters(t *testing.T) {
 	}
 	if _, asked = Values(s, c, inputs, 5, fails); asked > 5 {
 		t.Errorf("asked %d times with a budget of 5", asked)
+	}
+}
+
+// Everything may be simple: then one question is enough, and nothing is left to look at, however large the input is.
+func TestValuesOfALargeInput(t *testing.T) {
+	s, c := startCase(t, "relu", gen.Strategy{Values: "uniform"}, 0)
+	name := c.Inputs[0].Name
+	for _, mostly := range []bool{false, true} {
+		big := tensor.New(dtype.Float32, tensor.MustShape(1<<19))
+		if mostly { // one element that matters among simple ones
+			dtype.Encode(big.Data[4<<17:4<<17+4], dtype.Float32, []float64{7})
+		} else {
+			dtype.Encode(big.Data, dtype.Float32, slices.Repeat([]float64{7}, 1<<19))
+		}
+		start := time.Now()
+		_, asked := Values(s, c, map[string]*tensor.Tensor{name: big}, 1000, func(map[string]*tensor.Tensor) bool {
+			return !mostly
+		})
+		if asked > 40 || time.Since(start) > 20*time.Second { // it takes milliseconds; it took minutes
+			t.Errorf("mostly simple %v: asked %d times in %v", mostly, asked, time.Since(start))
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package shrink
 
 import (
+	"maps"
+
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/tensor"
 )
@@ -15,7 +17,7 @@ func Values(
 	s *opspec.Schema, c opspec.Case, inputs map[string]*tensor.Tensor, budget int,
 	fails func(map[string]*tensor.Tensor) bool,
 ) (map[string]*tensor.Tensor, int) {
-	z := &valueSearch{best: copyAll(inputs), budget: budget, fails: fails}
+	z := &valueSearch{best: maps.Clone(inputs), budget: budget, fails: fails}
 	for _, in := range c.Inputs { // schema order
 		spec, ok := s.Input(in.Name)
 		if !ok || z.best[in.Name] == nil {
@@ -52,30 +54,24 @@ func simplest(in *opspec.Input) float64 {
 	return d.Min
 }
 
-// simplify replaces chunks of one input.
+// simplify replaces chunks of one input. What it does between two questions is linear in the elements, over all chunks
+// of one size: an input of millions of elements, most of them simple already, must not take longer than the questions.
 func (z *valueSearch) simplify(name string, value float64) {
-	t := z.best[name]
-	n := t.Elems()
-	if n == 0 {
-		return
-	}
-	if spec := t.Float64s(); allEqual(spec, value) {
-		return
-	}
-	for size := n; size >= 1 && z.asked < z.budget; size /= 2 {
+	vals := z.best[name].Float64s()
+	n := len(vals)
+	for size := n; size >= 1 && z.asked < z.budget && !allEqual(vals, value); size /= 2 {
 		for lo := 0; lo < n && z.asked < z.budget; lo += size {
-			z.replace(name, lo, min(lo+size, n), value)
+			hi := min(lo+size, n)
+			if !allEqual(vals[lo:hi], value) && z.replace(name, lo, hi, value) {
+				vals = z.best[name].Float64s() // elements may share storage
+			}
 		}
 	}
 }
 
-// replace tries elements [lo, hi) of an input at value.
-func (z *valueSearch) replace(name string, lo, hi int, value float64) {
+// replace tries elements [lo, hi) of an input at value and reports whether that was taken.
+func (z *valueSearch) replace(name string, lo, hi int, value float64) bool {
 	old := z.best[name]
-	vals := old.Float64s()
-	if allEqual(vals[lo:hi], value) {
-		return
-	}
 	next := cloneLayout(old)
 	b := append([]byte(nil), old.Bytes()...)
 	size := old.DType.Size()
@@ -84,15 +80,14 @@ func (z *valueSearch) replace(name string, lo, hi int, value float64) {
 		old.DType.Store(b[i*size:], bits)
 	}
 	next.SetBytes(b)
-	trial := make(map[string]*tensor.Tensor, len(z.best))
-	for k, v := range z.best {
-		trial[k] = v
-	}
+	trial := maps.Clone(z.best)
 	trial[name] = next
 	z.asked++
-	if z.fails(trial) {
-		z.best = trial
+	if !z.fails(trial) {
+		return false
 	}
+	z.best = trial
+	return true
 }
 
 func allEqual(vals []float64, want float64) bool {
@@ -109,12 +104,4 @@ func cloneLayout(t *tensor.Tensor) *tensor.Tensor {
 	c := *t
 	c.Data = append([]byte(nil), t.Data...)
 	return &c
-}
-
-func copyAll(inputs map[string]*tensor.Tensor) map[string]*tensor.Tensor {
-	out := make(map[string]*tensor.Tensor, len(inputs))
-	for name, t := range inputs {
-		out[name] = t
-	}
-	return out
 }
