@@ -57,11 +57,10 @@ func (e *Engine) Calibrate(ctx context.Context, p Project, req CalibrateRequest)
 	defer sess.executor.lend(&own, s)()
 	o := &Options{DTypes: []dtype.DType{req.DType}}
 	st := s.strategy(o)
-	// Infinite and NaN values have no error to fit a tolerance to.
-	st.FiniteOnly = true
-	if st.Values == "" {
-		st.Values = "normal"
-	}
+	// Infinite and NaN values have no error to fit a tolerance to, and next to the overflow threshold an absolute
+	// tolerance of 1e30 would be fitted, which an output of zeros passes: usual values are what a fixed tolerance is
+	// for.
+	st.FiniteOnly, st.Values = true, "normal"
 	stream, err := newStream(s, st, req.Seed)
 	if err != nil {
 		return nil, err
@@ -117,8 +116,8 @@ func (s *session) samples(
 	return out, skipped, nil
 }
 
-// sampleOf takes the error of a case that was compared; one of another shape or type, or one that fails by its class of
-// values, has none.
+// sampleOf takes the error of a case that was compared; one of another shape or type, or one that fails by its class
+// of values, has none.
 func sampleOf(res *verdict.Result) (compare.Sample, bool) {
 	if len(res.Outputs) == 0 || res.Verdict == verdict.Error || res.Verdict == verdict.Undecided ||
 		res.Reason == verdict.NonFinite {

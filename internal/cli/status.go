@@ -7,10 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/store"
 	"gpuemu/internal/wire"
 )
 
 // This file implements the command status.
+
+// maxInterrupted is how many interrupted campaigns status lists, the newest first.
+const maxInterrupted = 5
 
 func statusCommand(term *terminal, env Env) *cobra.Command {
 	format := newChoice("text", "json")
@@ -34,10 +38,21 @@ func statusCommand(term *terminal, env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			left, err := client.Campaigns(ctx, &wire.CampaignsRequest{State: store.Interrupted, Limit: maxInterrupted})
+			if err != nil {
+				return err
+			}
 			if format.value == "json" {
-				return term.printJSON(st)
+				return term.printJSON(struct {
+					*wire.Status
+					Interrupted []wire.CampaignInfo `json:"interrupted"`
+				}{st, left})
 			}
 			printStatus(term, st, !client.Local())
+			for _, c := range left {
+				term.print(fmt.Sprintf("interrupted: %s, %d of %d cases of %s; gpuemu %s --resume=%s continues it", c.ID, c.Done,
+					c.Planned, c.Config, c.Kind, c.ID))
+			}
 			return nil
 		},
 	}
