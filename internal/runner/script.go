@@ -101,7 +101,7 @@ func (r *scriptRunner) run(ctx context.Context, l *lease[*forkServer], call *Cal
 	}
 	childOut.Close()
 	childErr.Close()
-	text, err := r.collect(ctx, ex, stdout, deadline)
+	text, err := r.collect(ctx, ex, stdout, deadline, replyLimit(call, r.spec.Limits.Output))
 	if err == nil {
 		err = r.exitFailure(ex.state(), capture)
 	}
@@ -170,7 +170,7 @@ func (r *scriptRunner) execute(
 // collect reads standard output until its end and waits for the end of the script. All of its group is gone when it
 // returns.
 func (r *scriptRunner) collect(
-	ctx context.Context, ex execution, stdout *os.File, deadline time.Time,
+	ctx context.Context, ex execution, stdout *os.File, deadline time.Time, limit int64,
 ) ([]byte, error) {
 	defer context.AfterFunc(ctx, ex.kill)()
 	if err := stdout.SetReadDeadline(deadline); err != nil {
@@ -184,7 +184,7 @@ func (r *scriptRunner) collect(
 		<-ex.exited()
 		_ = stdout.SetReadDeadline(time.Now().Add(exitGrace)) // fails when closed
 	}()
-	text, err := readAtMost(stdout, r.spec.Limits.Output)
+	text, err := readAtMost(stdout, limit)
 	if err == nil || errors.Is(err, os.ErrDeadlineExceeded) && isDone(ex) {
 		err = nil
 		timer := time.NewTimer(time.Until(deadline))
@@ -200,6 +200,21 @@ func (r *scriptRunner) collect(
 	ex.kill()
 	<-watched
 	return text, err
+}
+
+// replyLimit is how much a script may write for this call: what its outputs take in float64 and base64 (11 bytes per
+// element) three times over, and room for whatever else. A script that floods its output is stopped long before it fills
+// the memory. Where the outputs are not declared, the inputs say how much is usual.
+func replyLimit(call *Call, limit int64) int64 {
+	const room, perElement = 64 << 20, 32
+	var elems int64
+	for i := range call.Outputs {
+		elems += int64(call.Outputs[i].Shape.Elems())
+	}
+	for _, in := range call.Inputs {
+		elems += int64(in.Tensor.Elems())
+	}
+	return min(limit, room+perElement*elems)
 }
 
 // readAtMost reads to the end, or to the limit.
