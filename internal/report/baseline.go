@@ -23,6 +23,8 @@ type Comparison struct {
 	Name      string  `json:"name"`               // the tag or file of the baseline
 	Campaign  string  `json:"campaign,omitempty"` // of the baseline
 	Threshold float64 `json:"threshold"`
+	// WarnThreshold is the growth from which errors are noted; 0: none are.
+	WarnThreshold float64 `json:"warn_threshold,omitempty"`
 	// Skipped says why nothing was compared: the baseline does not exist. Everything below is then 0.
 	Skipped string `json:"skipped,omitempty"`
 
@@ -34,6 +36,10 @@ type Comparison struct {
 	// Regressed counts the cases that are worse; Regressions are the first of them.
 	Regressed   int          `json:"regressed"`
 	Regressions []Regression `json:"regressions,omitempty"`
+	// Grown counts the cases whose error grew by more than WarnThreshold and not by more than Threshold; Growths are the
+	// first of them. They are notes: no exit code depends on them.
+	Grown   int          `json:"grown,omitempty"`
+	Growths []Regression `json:"growths,omitempty"`
 	// Lost counts cases that passed then and are not judged now (not_run or undecided); LostCases are the first of them.
 	Lost      int       `json:"lost"`
 	LostCases []CaseRef `json:"lost_cases,omitempty"`
@@ -79,7 +85,18 @@ func (c *Comparison) nothingInCommon() bool { return c != nil && c.Skipped == ""
 // caseKey is what cases match by. Its strings are those of the document: a million of them cost no copy.
 type caseKey struct{ op, dtype, text string }
 
-// Compare compares a run with a baseline. A case has regressed if
+// Thresholds say how much the largest error of an output may grow against a baseline: 0.1 is a tenth.
+type Thresholds struct {
+	Regression float64 // by more is a regression
+	Warn       float64 // by more is noted; 0, or what is not below Regression: nothing is
+}
+
+// Compare is CompareWithin without notes.
+func Compare(baseline *Document, now Source, threshold float64) (*Comparison, error) {
+	return CompareWithin(baseline, now, Thresholds{Regression: threshold})
+}
+
+// CompareWithin compares a run with a baseline. A case has regressed if
 //
 //   - it passed then and fails now, or
 //   - the largest absolute error of one of its outputs is now more than (1 + threshold) times what it was, and more
@@ -87,12 +104,20 @@ type caseKey struct{ op, dtype, text string }
 //
 // Where a baseline has a case twice (a report over several runs), the later result counts. What the caller makes of
 // Regressed is its business: Summary.Regressions decides on the exit code.
-func Compare(baseline *Document, now Source, threshold float64) (*Comparison, error) {
-	if !(threshold >= 0) || math.IsInf(threshold, 0) {
-		return nil, diag.Errorf(BadThreshold, "0.1 allows errors to grow by a tenth",
-			"regression threshold %g, want a number of 0 or more", threshold)
+func CompareWithin(baseline *Document, now Source, limits Thresholds) (*Comparison, error) {
+	for _, limit := range []struct {
+		what  string
+		value float64
+	}{{"regression", limits.Regression}, {"warning", limits.Warn}} {
+		if !(limit.value >= 0) || math.IsInf(limit.value, 0) {
+			return nil, diag.Errorf(BadThreshold, "0.1 allows errors to grow by a tenth",
+				"%s threshold %g, want a number of 0 or more", limit.what, limit.value)
+		}
 	}
-	c := &Comparison{Name: baseline.Name, Campaign: baseline.Summary.Campaign, Threshold: threshold}
+	c := &Comparison{Name: baseline.Name, Campaign: baseline.Summary.Campaign, Threshold: limits.Regression}
+	if limits.Warn < limits.Regression {
+		c.WarnThreshold = limits.Warn
+	}
 	before := make(map[caseKey]int, len(baseline.Results))
 	for i := range baseline.Results {
 		r := &baseline.Results[i]
@@ -146,18 +171,32 @@ func (c *Comparison) add(then, now *verdict.Result) {
 			c.LostCases = append(c.LostCases, refOf(now))
 		}
 	}
+	if !c.watch(then, now, c.Threshold, c.regressed) && c.WarnThreshold > 0 && !now.Verdict.Failed() {
+		c.watch(then, now, c.WarnThreshold, func(r Regression) {
+			c.Grown++
+			r.Before, r.Now = finite(r.Before), finite(r.Now)
+			if len(c.Growths) < MaxListed {
+				c.Growths = append(c.Growths, r)
+			}
+		})
+	}
+}
+
+// watch tells of the first output whose error grew by more than the threshold, and reports whether there is one.
+func (c *Comparison) watch(then, now *verdict.Result, threshold float64, tell func(Regression)) bool {
 	for i := range now.Outputs {
 		o := &now.Outputs[i]
 		at := slices.IndexFunc(then.Outputs, func(p verdict.Output) bool { return p.Name == o.Name })
-		if at < 0 || !grew(&then.Outputs[at], o, c.Threshold) {
+		if at < 0 || !grew(&then.Outputs[at], o, threshold) {
 			continue
 		}
 		p := &then.Outputs[at]
-		c.regressed(Regression{CaseRef: refOf(now), Kind: ErrorGrew, Output: o.Name, Before: p.MaxAbs, Now: o.MaxAbs,
+		tell(Regression{CaseRef: refOf(now), Kind: ErrorGrew, Output: o.Name, Before: p.MaxAbs, Now: o.MaxAbs,
 			Message: fmt.Sprintf("largest absolute error of output %q was %.4g, is %.4g%s", o.Name, p.MaxAbs, o.MaxAbs,
 				growth(p.MaxAbs, o.MaxAbs))})
-		return // one regression a case
+		return true // one a case
 	}
+	return false
 }
 
 func growth(before, now float64) string {
@@ -238,6 +277,11 @@ func (c *Comparison) lines(verbose bool) []string {
 		}
 	}
 	more(min(limit, len(c.Regressions)), c.Regressed, "regressions")
+	for i := range min(limit, len(c.Growths)) {
+		r := &c.Growths[i]
+		lines = append(lines, fmt.Sprintf("note: %s: %s, above %g %%", r.CaseRef.text(), clean(r.Message), 100*c.WarnThreshold))
+	}
+	more(min(limit, len(c.Growths)), c.Grown, "cases whose error grew, within the threshold")
 	for i := range min(limit, len(c.LostCases)) {
 		lines = append(lines, "passed then, not judged now: "+c.LostCases[i].text())
 	}

@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"gpuemu/internal/diag"
@@ -167,5 +169,33 @@ func TestCompareCountsCasesOnce(t *testing.T) {
 	c := compared(t, base, documentOf(passing(0, "a", "float32", 0), passing(0, "a", "float32", 0)), 0.1)
 	if c.Common != 1 || c.Vanished != 1 {
 		t.Errorf("%+v", c)
+	}
+}
+
+// A growth between the two thresholds is a note, and nothing else.
+func TestGrowthIsNoted(t *testing.T) {
+	for _, c := range []struct {
+		now              float64
+		warn             float64
+		grown, regressed int
+	}{
+		{1.04e-5, 0.05, 0, 0}, {1.07e-5, 0.05, 1, 0}, {1.2e-5, 0.05, 0, 1}, {1.07e-5, 0, 0, 0}, {1.2e-5, 0.5, 0, 1},
+	} {
+		base, now := documentOf(passing(0, "a", "float32", 1e-5)), documentOf(passing(0, "a", "float32", c.now))
+		got, err := CompareWithin(base, now.Source(), Thresholds{Regression: 0.1, Warn: c.warn})
+		if err != nil || got.Grown != c.grown || len(got.Growths) != c.grown || got.Regressed != c.regressed {
+			t.Errorf("%g with %g: %+v, %v", c.now, c.warn, got, err)
+			continue
+		}
+		noted := slices.ContainsFunc(got.lines(false), func(line string) bool {
+			return strings.HasPrefix(line, "note: ") && strings.Contains(line, "(1.07 times), above 5 %")
+		})
+		if noted != (c.grown > 0) {
+			t.Errorf("%g with %g: %q", c.now, c.warn, got.lines(false))
+		}
+	}
+	d := documentOf(passing(0, "a", "float32", 0))
+	if _, err := CompareWithin(d, d.Source(), Thresholds{Warn: -1}); diag.CodeOf(err) != BadThreshold {
+		t.Errorf("a negative threshold: %v", err)
 	}
 }
