@@ -55,7 +55,7 @@ func documentKeys(c *Config, a *aliases) []key {
 func projectKeys(p *Project) []key {
 	return []key{
 		{"name", "the project's name, for reports", text(&p.Name)},
-		{"version", "the project's version, for reports", text(&p.Version)},
+		{"version", "the project's version; informational, nothing depends on it", text(&p.Version)},
 		{"framework", "what the kernels are written for: pytorch, jax, tensorflow, triton, cuda, numpy", text(&p.Framework)},
 		{"python", "interpreter for Python candidates and references; default: GPUEMU_PYTHON, $VIRTUAL_ENV, .venv beside " +
 			"this file, python3", text(&p.Python)},
@@ -90,7 +90,7 @@ func opKeys(o *Op) []key {
 	})
 	return []key{
 		{"name", "the op's name, unique in the file", text(&o.Name).required()},
-		{"module", "where the op comes from, for reports: a Python module", text(&o.Module)},
+		{"module", "where the op comes from: a Python module; informational, nothing depends on it", text(&o.Module)},
 		{"reference", "what knows the right answer: a script, file.py:function, worker:COMMAND or builtin:NAME; " +
 			"default: the catalogue", text(&o.Reference)},
 		{"candidate", "what is tested: a script, file.py:function, worker:COMMAND or builtin:NAME", text(&o.Candidate)},
@@ -98,7 +98,7 @@ func opKeys(o *Op) []key {
 		{"input_names", "names of the inputs, in order", texts(&o.InputNames)},
 		{"execution_mode", "who executes the candidate; default: what candidate, op_script or kernel call for, without " +
 			"them client_side", choice(&o.Mode, modes)},
-		{"frameworks", "frameworks the op exists for", texts(&o.Frameworks)},
+		{"frameworks", "frameworks the op exists for; informational, nothing depends on it", texts(&o.Frameworks)},
 		{"tolerances", docTolerances, tolerances(&o.Tolerances)},
 		{"tolerance", "where the tolerance comes from", choice(&o.Regime, regimes)},
 		{"invariants", docInvariants, invariants(&o.Invariants, &o.InvariantsOff)},

@@ -279,7 +279,8 @@ func (c *Comparison) lines(verbose bool) []string {
 	more(min(limit, len(c.Regressions)), c.Regressed, "regressions")
 	for i := range min(limit, len(c.Growths)) {
 		r := &c.Growths[i]
-		lines = append(lines, fmt.Sprintf("note: %s: %s, above %g %%", r.CaseRef.text(), clean(r.Message), 100*c.WarnThreshold))
+		lines = append(lines, fmt.Sprintf("note: %s: %s, above %g %%", r.CaseRef.text(), clean(r.Message),
+			100*c.WarnThreshold))
 	}
 	more(min(limit, len(c.Growths)), c.Grown, "cases whose error grew, within the threshold")
 	for i := range min(limit, len(c.LostCases)) {

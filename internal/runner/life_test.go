@@ -236,8 +236,8 @@ func TestServerEndsByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sink.Close()
-	proc, err := start(&Spec{}, command{argv: []string{"/bin/sh", "-c", "head -c 4 <&3; exit 3"}, stdout: sink, stderr: sink,
-		extra: []*os.File{theirs}})
+	proc, err := start(&Spec{}, command{argv: []string{"/bin/sh", "-c", "head -c 4 <&3; exit 3"}, stdout: sink,
+		stderr: sink, extra: []*os.File{theirs}})
 	theirs.Close()
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,8 @@ func TestServerEndsByItself(t *testing.T) {
 
 // TestCancelledStartsDoNotCount: a runner outlives requests that were called off while it started.
 func TestCancelledStartsDoNotCount(t *testing.T) {
-	r := function(t, "import os, time\nif os.path.exists('slow'): time.sleep(60)\ndef f(inputs): return inputs['x']", Spec{})
+	r := function(t, "import os, time\nif os.path.exists('slow'): time.sleep(60)\n"+
+		"def f(inputs): return inputs['x']", Spec{})
 	slow := filepath.Join(r.(*workerRunner).spec.Dir, "slow")
 	file(t, filepath.Dir(slow), "slow", "", 0o600)
 	for range maxLoadFailures + 1 {
