@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,7 @@ func (e *Engine) newExecutor(p Project, subjects []*subject, slots int, why purp
 	x := &executor{engine: e, project: p, slots: slots,
 		candidates: map[*subject]runner.Runner{}, references: map[*subject]runner.Runner{}}
 	for _, s := range subjects {
+		s.workers = max(1, runtime.GOMAXPROCS(0)/slots) // cases are spread over the cores already
 		if s.blocked != nil && why == forRunning {
 			continue
 		}

@@ -63,7 +63,7 @@ func (s *subject) judge(
 		if w.replied != dtype.Invalid && w.replied != dtype.Float64 && w.replied.IsFloat() {
 			opt.WantDType = w.replied
 		}
-		opt.Workers = 1 // cases are already spread over the cores
+		opt.Workers = s.workers
 		rep, err := compare.Compare(matched[i], w.want, opt)
 		if err != nil {
 			return fmt.Errorf("output %q: %w", w.name, err)

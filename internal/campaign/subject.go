@@ -48,7 +48,8 @@ type subject struct {
 	shapes    string
 	layouts   []tensor.Layout
 
-	rules rules
+	rules   rules
+	workers int // of one comparison; 0: one per core
 }
 
 // blocked is a reason for not_run that holds for every case of a subject.

@@ -254,13 +254,19 @@ func (s *Store) AddResult(ctx context.Context, r *verdict.Result, configPath str
 	digest := sha256.Sum256([]byte(configPath))
 	c.ID = c.Kind + "-" + hex.EncodeToString(digest[:4])
 	return s.update(ctx, "store result", func(tx *sql.Tx) error {
-		if _, err := insertCampaign(ctx, tx, c); err != nil {
-			return err
-		}
 		var id int64
 		var next int
-		err := tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
-			WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&id, &next)
+		find := func() error {
+			return tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
+				WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&id, &next)
+		}
+		err := find()
+		if errors.Is(err, sql.ErrNoRows) { // as good as always it is there
+			if _, err := insertCampaign(ctx, tx, c); err != nil {
+				return err
+			}
+			err = find()
+		}
 		if err != nil {
 			return err
 		}
