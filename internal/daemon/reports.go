@@ -299,7 +299,8 @@ func (s *Server) compare(ctx context.Context, p campaign.Project, src *source, w
 	if want.threshold != nil {
 		threshold = *want.threshold
 	}
-	if src.Baseline, err = report.Compare(doc, src.Source, threshold); err != nil {
+	limits := report.Thresholds{Regression: threshold, Warn: cfg.Policies.WarnThreshold}
+	if src.Baseline, err = report.CompareWithin(doc, src.Source, limits); err != nil {
 		return err
 	}
 	if want.fail || cfg.Policies.FailOnRegression {

@@ -203,8 +203,8 @@ func (r *scriptRunner) collect(
 }
 
 // replyLimit is how much a script may write for this call: what its outputs take in float64 and base64 (11 bytes per
-// element) three times over, and room for whatever else. A script that floods its output is stopped long before it fills
-// the memory. Where the outputs are not declared, the inputs say how much is usual.
+// element) three times over, and room for whatever else. A script that floods its output is stopped long before it
+// fills the memory. Where the outputs are not declared, the inputs say how much is usual.
 func replyLimit(call *Call, limit int64) int64 {
 	const room, perElement = 64 << 20, 32
 	var elems int64
