@@ -26,13 +26,9 @@ func Decode(dst []float64, d DType, src []byte) {
 	checkLen("Decode", d, len(dst), len(src))
 	switch d {
 	case Float64:
-		for i := range dst {
-			dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
-		}
+		decode64(dst, src)
 	case Float32:
-		for i := range dst {
-			dst[i] = widen32(binary.LittleEndian.Uint32(src[4*i:]))
-		}
+		decode32(dst, src)
 	case Float16:
 		decode16(dst, src)
 	case BFloat16:
@@ -43,6 +39,33 @@ func Decode(dst []float64, d DType, src []byte) {
 		decode8(dst, src, d.Float64)
 	default:
 		decodeInts(dst, d, src)
+	}
+}
+
+// decode64 and decode32 take four elements at a time: one check of the bounds for them.
+func decode64(dst []float64, src []byte) {
+	for len(dst) >= 4 && len(src) >= 32 {
+		dst[0] = math.Float64frombits(binary.LittleEndian.Uint64(src))
+		dst[1] = math.Float64frombits(binary.LittleEndian.Uint64(src[8:]))
+		dst[2] = math.Float64frombits(binary.LittleEndian.Uint64(src[16:]))
+		dst[3] = math.Float64frombits(binary.LittleEndian.Uint64(src[24:]))
+		dst, src = dst[4:], src[32:]
+	}
+	for i := range dst {
+		dst[i] = math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
+	}
+}
+
+func decode32(dst []float64, src []byte) {
+	for len(dst) >= 4 && len(src) >= 16 {
+		dst[0] = widen32(binary.LittleEndian.Uint32(src))
+		dst[1] = widen32(binary.LittleEndian.Uint32(src[4:]))
+		dst[2] = widen32(binary.LittleEndian.Uint32(src[8:]))
+		dst[3] = widen32(binary.LittleEndian.Uint32(src[12:]))
+		dst, src = dst[4:], src[16:]
+	}
+	for i := range dst {
+		dst[i] = widen32(binary.LittleEndian.Uint32(src[4*i:]))
 	}
 }
 
@@ -145,13 +168,9 @@ func Encode(dst []byte, d DType, src []float64) {
 	checkLen("Encode", d, len(src), len(dst))
 	switch d {
 	case Float64:
-		for i, x := range src {
-			binary.LittleEndian.PutUint64(dst[8*i:], math.Float64bits(x))
-		}
+		encode64(dst, src)
 	case Float32:
-		for i, x := range src {
-			binary.LittleEndian.PutUint32(dst[4*i:], narrow32(x))
-		}
+		encode32(dst, src)
 	case Float16, BFloat16:
 		encode16(dst, d, src)
 	case Float8E4M3FN, Float8E5M2:
@@ -166,6 +185,33 @@ func Encode(dst []byte, d DType, src []float64) {
 		}
 	default:
 		encodeInts(dst, d, src)
+	}
+}
+
+// encode64 and encode32 take four elements at a time, as decode64 does.
+func encode64(dst []byte, src []float64) {
+	for len(src) >= 4 && len(dst) >= 32 {
+		binary.LittleEndian.PutUint64(dst, math.Float64bits(src[0]))
+		binary.LittleEndian.PutUint64(dst[8:], math.Float64bits(src[1]))
+		binary.LittleEndian.PutUint64(dst[16:], math.Float64bits(src[2]))
+		binary.LittleEndian.PutUint64(dst[24:], math.Float64bits(src[3]))
+		dst, src = dst[32:], src[4:]
+	}
+	for i, x := range src {
+		binary.LittleEndian.PutUint64(dst[8*i:], math.Float64bits(x))
+	}
+}
+
+func encode32(dst []byte, src []float64) {
+	for len(src) >= 4 && len(dst) >= 16 {
+		binary.LittleEndian.PutUint32(dst, narrow32(src[0]))
+		binary.LittleEndian.PutUint32(dst[4:], narrow32(src[1]))
+		binary.LittleEndian.PutUint32(dst[8:], narrow32(src[2]))
+		binary.LittleEndian.PutUint32(dst[12:], narrow32(src[3]))
+		dst, src = dst[16:], src[4:]
+	}
+	for i, x := range src {
+		binary.LittleEndian.PutUint32(dst[4*i:], narrow32(x))
 	}
 }
 
