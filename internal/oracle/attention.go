@@ -19,14 +19,16 @@ type head struct {
 	m, n, d int
 	visible func(i int) (lo, hi int)
 	scale   num
+	peak    float64 // largest finite magnitude of v
 }
 
 // weights holds what a row of scores becomes: unnormalised probabilities and their sum, which no implementation holds
-// below least.
+// below least. Overfull: a tile of the keys may overflow by itself; see call.overfull.
 type weights struct {
-	p     []num
-	total num
-	least float64
+	p        []num
+	total    num
+	least    float64
+	overfull bool
 }
 
 // attend fills out[at:] with softmax(scale·q·kᵀ)·v, so many rows at once that their scores take bounded memory.
@@ -59,14 +61,15 @@ func (c *call) attendRows(out *result, at int, h head) {
 	values := c.inputs(h.v)
 	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
 	totals, least := make([]num, h.m), make([]float64, h.m)
-	special := make([]bool, h.m)
-	peak := largest(finitePart(h.v))
-	crowded := c.crowded(&h, peak)
+	special, overfull := make([]bool, h.m), make([]bool, h.m)
+	h.peak = largest(finitePart(h.v))
+	crowded := c.crowded(&h)
 	open, openKeys := !allFinite(h.v), !allFinite(h.k)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
 			w := c.weigh(&scores, &h, i)
 			lo, hi := h.visible(i)
+			overfull[i] = w.overfull
 			special[i] = open || !w.total.clean() || w.total.v == 0
 			for j := lo; j < hi && !special[i]; j++ {
 				special[i] = !w.p[j-lo].clean()
@@ -91,11 +94,14 @@ func (c *call) attendRows(out *result, at int, h head) {
 				continue
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
+			if overfull[i/h.d] {
+				x.w |= clsNaN
+			}
 			if crowded != nil && h.severalTiles(i/h.d) {
 				x.w |= crowded[i%h.d]
 			}
 			if x.w == 0 { // a mean of values lies among them
-				x.e = math.Min(x.e, abs(x.v)+float64(1.1*peak)+float64(2*c.tiny))
+				x.e = math.Min(x.e, abs(x.v)+float64(1.1*h.peak)+float64(2*c.tiny))
 			}
 			out.set(at+i, x)
 		}
@@ -111,8 +117,8 @@ func (h *head) severalTiles(i int) bool {
 // crowded returns, for each column of the values, what the accumulator of an online kernel may become before it is
 // rescaled: under a running maximum every weight may be as large as 1, so it reaches the sum of the values, and an
 // infinity rescaled by zero is NaN. Nil: far from overflow.
-func (c *call) crowded(h *head, peak float64) []classes {
-	if float64(float64(2*h.n)*peak) < c.limit {
+func (c *call) crowded(h *head) []classes {
+	if float64(float64(2*h.n)*h.peak) < c.limit {
 		return nil
 	}
 	pos, neg := make([]float64, h.d), make([]float64, h.d)
@@ -129,6 +135,34 @@ func (c *call) crowded(h *head, peak float64) []classes {
 	return w
 }
 
+// overfull reports whether what a tile accumulates under its own maximum may overflow, or its sum vanish, although the
+// rest of the row makes it count for nothing: an infinity rescaled by zero is NaN, and so is a part divided by a sum of
+// zero. Far from zero the exponent of the maximum itself is as wrong as the roundings of its two products.
+func (c *call) overfull(reach float64, h *head) bool {
+	local := libm.Exp(float64(2 * reach * c.expArg)) // the largest weight under the maximum of a tile
+	return local > 1.01 && !(float64(local*float64(float64(h.n)*math.Max(h.peak, 1))) < c.limit)
+}
+
+// tileReach returns the largest magnitude that the maximum of a tile may have. A tile is a union of groups of leastTile
+// keys, so its maximum is that of one of them. S are the visible scores, from key lo on.
+func tileReach(s []num, lo int) float64 {
+	reach := 0.0
+	for first := 0; first < len(s); {
+		last := min(first+leastTile-(lo+first)%leastTile, len(s))
+		top := exact(math.Inf(-1))
+		for _, x := range s[first:last] {
+			if x.v > top.v {
+				top = x
+			}
+		}
+		if top.v-top.v == 0 {
+			reach = math.Max(reach, abs(top.v)+top.e)
+		}
+		first = last
+	}
+	return reach
+}
+
 // weigh returns the weights of row i.
 func (c *call) weigh(scores *product, h *head, i int) weights {
 	lo, hi := h.visible(i)
@@ -143,6 +177,9 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	slip := float64(2 * reach * c.expArg)
 	most := float64(libm.Exp(slip) * (1 + float64(2*c.expRel)))
 	w.least = 0.5 / most
+	if h.severalTiles(i) {
+		w.overfull = c.overfull(tileReach(w.p, lo), h)
+	}
 	roof := c.limit // weights beyond are infinite and no cap holds
 	if c.tensorCore() > 0 {
 		roof = c.T.OverflowThreshold() / 2
@@ -165,6 +202,12 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 		total.add(x)
 	}
 	w.total = total.total(&c.arith)
+	for j := range w.p {
+		// Divided by the sum before it meets a value, a weight may be flushed: zero times infinity is NaN.
+		if p := &w.p[j]; p.clean() && w.total.clean() && p.v-p.e < float64(2*c.tiny*(w.total.v+w.total.e)) {
+			p.e = math.Max(p.e, p.v)
+		}
+	}
 	if c.tensorCore() > 0 && w.total.clean() {
 		for j := range w.p {
 			c.castWeight(&w.p[j], w.total, w.least)
@@ -220,7 +263,7 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 			if crowded != nil && h.severalTiles(i) {
 				o.w |= crowded[x] &^ classOf(o.v)
 			}
-			if maskedNaN {
+			if maskedNaN || w.overfull {
 				o.w |= clsNaN
 			}
 		}
