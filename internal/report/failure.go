@@ -4,7 +4,9 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gpuemu/internal/verdict"
@@ -19,9 +21,7 @@ const maxStderr = 20
 func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	// The message of a comparison is the same in one sentence.
-	compared := len(r.Outputs) > 0 && (r.Reason == verdict.Mismatch || r.Reason == verdict.NonFinite)
-	if r.Message != "" && !compared {
+	if r.Message != "" && !toldBelow(r) {
 		lines = append(lines, cleanLines(r.Message)...)
 	}
 	for i := range r.Outputs {
@@ -32,8 +32,9 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 		add("output %s %s%s, %s: %d of %d elements wrong (%s %%)%s", clean(o.Name), clean(o.DType), shape(o.Shape), rule(o),
 			o.Mismatched, o.Elements, percent(o.Mismatched, o.Elements), kinds(o))
 		lines = append(lines, worstLines(o, verbose)...)
-		add("  all elements: absolute max %.4g, mean %.4g, p99 %.4g; relative max %.4g; ULP max %d; error/bound max %.4g",
-			o.MaxAbs, o.MeanAbs, o.P99Abs, o.MaxRel, o.MaxULP, o.MaxRatio)
+		add("  all elements: absolute max %s, mean %s, p99 %s; relative max %s; ULP max %d; error/bound max %s",
+			digits(o.MaxAbs, 4), digits(o.MeanAbs, 4), digits(o.P99Abs, 4), digits(o.MaxRel, 4), o.MaxULP,
+			digits(o.MaxRatio, 4))
 		for _, f := range o.Diagnosis {
 			add("  diagnosis: %s", clean(f.Sentence))
 		}
@@ -63,16 +64,38 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	return lines
 }
 
+// toldBelow reports whether the message says in one sentence what the lines on outputs and invariants say as well.
+func toldBelow(r *verdict.Result) bool {
+	switch r.Reason {
+	case verdict.Mismatch, verdict.NonFinite:
+		return len(r.Outputs) > 0
+	case verdict.Invariant:
+		return slices.ContainsFunc(r.Invariants, func(inv verdict.Invariance) bool {
+			return inv.Outcome == "violated" && inv.Sentence != "" && strings.HasSuffix(r.Message, inv.Sentence)
+		})
+	}
+	return false
+}
+
+// digits prints a figure with so many digits. JSON has no infinity: the largest number stands for it.
+func digits(x float64, n int) string {
+	if math.Abs(x) == math.MaxFloat64 {
+		x = math.Inf(int(math.Copysign(1, x)))
+	}
+	return strings.TrimPrefix(strconv.FormatFloat(x, 'g', n, 64), "+")
+}
+
 // worstLines shows the worst wrong elements: for each measure the one where it is largest, measures of one element on
-// one line; then elements that have no numeric error, such as a NaN, the first of each kind.
+// one line (where 0 is wanted there is no relative error); then elements that have no numeric error, such as a NaN, the
+// first of each kind.
 func worstLines(o *verdict.Output, verbose bool) []string {
 	var lines []string
 	shown := map[int]bool{}
 	show := func(i int, what string) {
 		e := &o.Worst[i]
 		shown[i] = true
-		lines = append(lines, fmt.Sprintf("  %s at %s: got %s, want %s, bound %.4g", what, shape(e.Index), clean(e.Got),
-			clean(e.Want), e.Bound))
+		lines = append(lines, fmt.Sprintf("  %s at %s: got %s, want %s, bound %s", what, shape(e.Index), clean(e.Got),
+			clean(e.Want), digits(e.Bound, 4)))
 	}
 	measures := []struct {
 		name string
@@ -80,10 +103,10 @@ func worstLines(o *verdict.Output, verbose bool) []string {
 		text func(e *verdict.Element) string
 	}{
 		{"absolute", func(a, b *verdict.Element) bool { return a.Abs < b.Abs }, func(e *verdict.Element) string {
-			return fmt.Sprintf("absolute %.6g", e.Abs)
+			return "absolute " + digits(e.Abs, 6)
 		}},
 		{"relative", func(a, b *verdict.Element) bool { return a.Rel < b.Rel }, func(e *verdict.Element) string {
-			return fmt.Sprintf("relative %.6g", e.Rel)
+			return "relative " + digits(e.Rel, 6)
 		}},
 		{"ULP", func(a, b *verdict.Element) bool { return a.ULP < b.ULP }, func(e *verdict.Element) string {
 			return fmt.Sprintf("ULP %d", e.ULP)
@@ -98,7 +121,7 @@ func worstLines(o *verdict.Output, verbose bool) []string {
 				best = i
 			}
 		}
-		if best < 0 {
+		if best < 0 || !m.less(&verdict.Element{}, &o.Worst[best]) {
 			continue
 		}
 		if texts[best] == nil {

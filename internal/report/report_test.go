@@ -496,3 +496,26 @@ func TestRightOutputsAreNotShown(t *testing.T) {
 		}
 	}
 }
+
+// Where 0 is wanted there is no relative error, the largest number stands for an infinity, and a violated invariant is
+// one sentence.
+func TestFailureSaysThingsOnce(t *testing.T) {
+	zero := &verdict.Result{Verdict: verdict.Fail, Reason: verdict.Mismatch, Message: "1 of 2 elements are wrong",
+		Outputs: []verdict.Output{{Name: "y", DType: "float32", Shape: []int{2}, Regime: "bound", Elements: 2, Mismatched: 1,
+			MaxAbs: 3, MaxRatio: math.MaxFloat64,
+			Worst: []verdict.Element{{Index: []int{1}, Kind: "beyond its bound", Got: "3", Want: "0", Abs: 3, ULP: 7}}}}}
+	got := CaseText(zero, TextOptions{})
+	if !strings.Contains(got, "worst error absolute 3, ULP 7 at [1]") {
+		t.Errorf("want no worst relative error:\n%s", got)
+	}
+	if !strings.Contains(got, "error/bound max Inf") {
+		t.Errorf("want error/bound max Inf:\n%s", got)
+	}
+	broken := &verdict.Result{Verdict: verdict.Fail, Reason: verdict.Invariant,
+		Message:    `output "y": inputs_unchanged does not hold: the candidate wrote to x`,
+		Invariants: []verdict.Invariance{{Output: "y", Name: "inputs_unchanged", Outcome: "violated",
+			Sentence: "the candidate wrote to x"}}}
+	if got := CaseText(broken, TextOptions{}); strings.Count(got, "wrote to x") != 1 {
+		t.Errorf("want the sentence once:\n%s", got)
+	}
+}

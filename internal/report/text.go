@@ -155,7 +155,7 @@ func (t *texter) table() {
 		}
 		worst := "-"
 		if op.Total > op.NotRun {
-			worst = fmt.Sprintf("%.3g", op.MaxRatio)
+			worst = digits(op.MaxRatio, 3)
 		}
 		rows = append(rows, append(row, worst))
 	}
