@@ -144,7 +144,7 @@ func TestValuesKeepsWhatMatters(t *testing.T) {
 	matters := n / 3
 	wantBits := inputs[name].Float64s()[matters]
 	fails := func(in map[string]*tensor.Tensor) bool { return in[name].Float64s()[matters] == wantBits }
-	got, asked := Values(s, c, inputs, 100_000, fails)
+	got, _ := Values(s, c, inputs, 100_000, fails)
 	left := 0
 	for _, v := range got[name].Float64s() {
 		if v != 0 {
@@ -160,7 +160,7 @@ func TestValuesKeepsWhatMatters(t *testing.T) {
 	if got[name].Strides[0] != inputs[name].Strides[0] {
 		t.Error("Values changed the layout")
 	}
-	if _, asked = Values(s, c, inputs, 5, fails); asked > 5 {
+	if _, asked := Values(s, c, inputs, 5, fails); asked > 5 {
 		t.Errorf("asked %d times with a budget of 5", asked)
 	}
 }
