@@ -54,28 +54,35 @@ func (p *place) logFile() string { return filepath.Join(p.home, "logs", "daemon.
 func daemonStart(term *terminal, env Env) *cobra.Command {
 	var background bool
 	var logFile string
+	var tcp tcpFlags
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Start the daemon, here or in the background",
-		Args:  noArgs,
+		Long: "The daemon answers on a Unix socket, to processes of the same user. With --listen it also answers other\n" +
+			"machines over TLS; whoever has the token may then run code here, as with ssh.",
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := newPlace(env, term)
 			if err != nil {
 				return err
 			}
-			if background {
-				return p.startInBackground()
+			if err := tcp.check(); err != nil {
+				return err
 			}
-			return p.serve(logFile)
+			if background {
+				return p.startInBackground(tcp.args())
+			}
+			return p.serve(logFile, tcp)
 		},
 	}
 	cmd.Flags().BoolVarP(&background, "background", "b", false, "return as soon as the daemon answers; it logs to a file")
+	tcp.register(cmd)
 	cmd.Flags().StringVar(&logFile, "log-file", "", "log to this `FILE`, which is rotated, instead of standard error")
 	return cmd
 }
 
 // serve runs the daemon in this process until it is told to stop.
-func (p *place) serve(logFile string) error {
+func (p *place) serve(logFile string, tcp tcpFlags) error {
 	var out io.Writer = p.term.err
 	if logFile != "" {
 		file, err := openRotating(logFile, maxLogBytes, maxLogFiles)
@@ -96,6 +103,9 @@ func (p *place) serve(logFile string) error {
 	if err != nil {
 		return err
 	}
+	if err := tcp.open(ctx, server); err != nil {
+		return errors.Join(err, server.Close())
+	}
 	err = server.ListenAndServe(ctx)
 	if closeErr := server.Close(); err == nil {
 		err = closeErr
@@ -104,7 +114,7 @@ func (p *place) serve(logFile string) error {
 }
 
 // startInBackground starts this program again, detached, and waits until its socket answers.
-func (p *place) startInBackground() error {
+func (p *place) startInBackground(more []string) error {
 	ctx, stop := p.env.interruptible()
 	defer stop()
 	if client, err := daemon.Dial(ctx, p.socket); err == nil {
@@ -129,7 +139,7 @@ func (p *place) startInBackground() error {
 	if info, err := os.Stat(p.logFile()); err == nil {
 		before = info.Size()
 	}
-	args := []string{"daemon", "start", "--log-file", p.logFile()}
+	args := append([]string{"daemon", "start", "--log-file", p.logFile()}, more...)
 	if p.config != "" {
 		args = append(args, "--config", p.config)
 	}
