@@ -512,7 +512,7 @@ func TestFailureSaysThingsOnce(t *testing.T) {
 		t.Errorf("want error/bound max Inf:\n%s", got)
 	}
 	broken := &verdict.Result{Verdict: verdict.Fail, Reason: verdict.Invariant,
-		Message:    `output "y": inputs_unchanged does not hold: the candidate wrote to x`,
+		Message: `output "y": inputs_unchanged does not hold: the candidate wrote to x`,
 		Invariants: []verdict.Invariance{{Output: "y", Name: "inputs_unchanged", Outcome: "violated",
 			Sentence: "the candidate wrote to x"}}}
 	if got := CaseText(broken, TextOptions{}); strings.Count(got, "wrote to x") != 1 {
