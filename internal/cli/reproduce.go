@@ -34,6 +34,9 @@ func reproduceCommand(term *terminal, env Env) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()
+			if err := exportable(export); err != nil {
+				return err
+			}
 			e, err := open(ctx, env, term, false)
 			if err != nil {
 				return err
@@ -112,7 +115,7 @@ func replayLine(r *daemon.ReproduceReply) string {
 	case r.Result == nil:
 		return "replayed: the op runs on the client's side and cannot be executed here"
 	case r.StillFails:
-		return "replayed: still fails: " + r.Result.Message
+		return "replayed: still fails: " + printable(r.Result.Message)
 	case r.Stored != nil && r.Stored.Verdict.Failed():
 		return fmt.Sprintf("replayed: does not fail any more (%s)", r.Result.Verdict)
 	}
@@ -132,13 +135,28 @@ func (e *engine) printReplay(r *daemon.ReproduceReply) {
 		e.term.print(strings.TrimRight(text, "\n"))
 	}
 	e.term.print(replayLine(r))
+	if r.Stored != nil && r.Stored.Verdict.Failed() && r.Result != nil && !r.StillFails {
+		e.term.note("it failed when it was stored: since then something was changed, or the result is not the same each " +
+			"time,\nwhich invariants = [\"deterministic\"] of the op finds")
+	}
 	for _, other := range r.Others {
 		e.term.note("another stored case has the same seed (--op or its text chooses it): %s", other)
 	}
 }
 
+// exportable reports a file that export cannot write; nothing is executed for it.
+func exportable(path string) error {
+	if path == "" || strings.HasSuffix(path, ".safetensors") || strings.HasSuffix(path, ".py") {
+		return nil
+	}
+	return diag.Errorf(Usage, "end it in .py or .safetensors", "--export %q: unknown kind of file", path)
+}
+
 // export writes a reproducer.
 func (e *engine) export(ctx context.Context, r *daemon.ReproduceReply, path string) error {
+	if err := exportable(path); err != nil {
+		return err
+	}
 	out, err := outputPath(path, "")
 	if err != nil {
 		return err
@@ -147,19 +165,16 @@ func (e *engine) export(ctx context.Context, r *daemon.ReproduceReply, path stri
 	if r.Stored != nil {
 		req.Seed = (*wire.Seed)(&r.Stored.Seed)
 	}
-	switch {
-	case strings.HasSuffix(path, ".safetensors"):
+	if strings.HasSuffix(path, ".safetensors") {
 		return reportOutput{file: out}.write(e.term, func(w io.Writer) error { return e.client.Tensors(ctx, req, w) })
-	case strings.HasSuffix(path, ".py"):
-		var data strings.Builder
-		if err := e.client.Tensors(ctx, req, &data); err != nil {
-			return err
-		}
-		return reportOutput{file: out}.write(e.term, func(w io.Writer) error {
-			return writeReproducer(w, r, []byte(data.String()))
-		})
 	}
-	return diag.Errorf(Usage, "end it in .py or .safetensors", "--export %q: unknown kind of file", path)
+	var data strings.Builder
+	if err := e.client.Tensors(ctx, req, &data); err != nil {
+		return err
+	}
+	return reportOutput{file: out}.write(e.term, func(w io.Writer) error {
+		return writeReproducer(w, r, []byte(data.String()))
+	})
 }
 
 func minimizeCommand(term *terminal, env Env) *cobra.Command {
@@ -171,8 +186,8 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 		Use:   "minimize SEED",
 		Short: "Find the smallest case that fails in the same way",
 		Long: "Shrinks a stored failing case: dimensions, then attributes, layout, dtype and distribution, then single\n" +
-			"values. It runs the candidate each time and keeps only what fails in the same way. The result is stored under its\n" +
-			"own seed and replays by it.",
+			"values. It runs the candidate each time and keeps only what fails in the same way. The result is stored under\n" +
+			"its own seed and replays by it.",
 		Example: "  gpuemu minimize 8837462910\n  gpuemu minimize --op matmul --seed 98765 --strategy binary-search-dims",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seed") {
@@ -219,9 +234,9 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 
 func (e *engine) printMinimized(r *daemon.MinimizeReply) {
 	e.term.print("original:  " + r.Original.Case)
-	e.term.print("  " + r.Original.Message)
+	e.term.print("  " + printable(r.Original.Message))
 	e.term.print("minimized: " + r.Minimized.Case)
-	e.term.print("  " + r.Minimized.Message)
+	e.term.print("  " + printable(r.Minimized.Message))
 	e.term.print(fmt.Sprintf("ran the candidate %d times", r.Executed))
 	e.term.print(fmt.Sprintf("replay: gpuemu reproduce %d", uint64(r.Minimized.Seed)))
 }
