@@ -31,6 +31,9 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
+			if printable(args[0]) != args[0] {
+				return diag.Errorf(Usage, "use letters, digits, dots and dashes", "the tag %q cannot be printed", args[0])
+			}
 			req := &wire.BaselineRequest{Config: e.project.path, Tag: args[0], Campaign: campaign}
 			reply, err := e.client.SaveBaseline(ctx, req)
 			if err != nil {

@@ -152,7 +152,7 @@ func (d *debugger) about(ctx context.Context, name, arg string) error {
 }
 
 func (d *debugger) list(ctx context.Context, op string) error {
-	results, err := d.client.Failures(ctx, &wire.FailuresRequest{Op: op, Limit: 20})
+	results, err := d.client.Failures(ctx, &wire.FailuresRequest{Config: d.project.path, Op: op, Limit: 20})
 	if err != nil {
 		return err
 	}

@@ -21,14 +21,16 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "failures",
 		Short:   "List stored failures, the newest first",
+		Long:    "Lists the failures of the project, or those of all projects where there is no gpuemu.toml.",
 		Example: "  gpuemu failures --op softmax --since-hours 24",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case limit < 1:
 				return diag.Errorf(Usage, "give 1 or more", "--limit is %d", limit)
-			case since < 0:
-				return diag.Errorf(Usage, "give the number of hours to look back", "--since-hours is %g", since)
+			}
+			if err := checkHours(since); err != nil {
+				return err
 			}
 			ctx, stop := env.interruptible()
 			defer stop()
@@ -37,7 +39,8 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			list, err := e.client.Failures(ctx, &wire.FailuresRequest{Op: op, Limit: limit, SinceHours: since})
+			list, err := e.client.Failures(ctx, &wire.FailuresRequest{Config: e.project.path, Op: op, Limit: limit,
+				SinceHours: since})
 			if err != nil {
 				return err
 			}
@@ -64,6 +67,16 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 	f.Float64Var(&since, "since-hours", 0, "only those of the last `N` hours")
 	format.register(cmd, "format", "output format")
 	return cmd
+}
+
+// checkHours reports a time span that cannot be looked back over. JSON could not even carry some of them.
+func checkHours(since float64) error {
+	const most = 1e6 // more than a century
+	if !(since >= 0 && since <= most) {
+		return diag.Errorf(Usage, fmt.Sprintf("give the number of hours to look back, at most %g", most),
+			"--since-hours is %g", since)
+	}
+	return nil
 }
 
 // ago is a time span in one unit.

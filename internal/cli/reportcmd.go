@@ -26,8 +26,8 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 		Example: "  gpuemu report --format junit -o results.xml --since-hours 24",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if since < 0 {
-				return diag.Errorf(Usage, "give the number of hours to look back", "--since-hours is %g", since)
+			if err := checkHours(since); err != nil {
+				return err
 			}
 			if campaign != "" && since > 0 {
 				return diag.Errorf(Usage, "give one of them", "--campaign and --since-hours contradict each other")

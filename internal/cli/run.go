@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
@@ -78,6 +79,9 @@ func (f *runFlags) registerOps(cmd *cobra.Command, short string) {
 
 // request makes the request of a run. The seed is drawn for fuzz where none is given.
 func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.RunRequest, error) {
+	if cmd.Flags().Changed("time-limit") && f.timeLimit <= 0 {
+		return nil, diag.Errorf(Usage, "give a time above 0, or leave it out", "--time-limit is %s", f.timeLimit)
+	}
 	req := &wire.RunRequest{
 		Config: e.project.path, Dir: e.dir, Python: e.project.python, Kind: kind, Attached: true,
 		Ops: f.ops, Quick: f.quick, Thorough: f.thorough, Iterations: f.iterations, FailFast: f.failFast,

@@ -82,8 +82,18 @@ func (t *terminal) say(level slog.Level, format string, args ...any) {
 	case t.jsonLog:
 		t.logJSON(level, msg)
 	default:
-		fmt.Fprintln(t.err, msg)
+		fmt.Fprintln(t.err, harmless(msg))
 	}
+}
+
+// harmless is text of several lines without characters that steer a terminal: paths, names and what the user's code said
+// are part of many messages.
+func harmless(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = printable(line)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
@@ -102,9 +112,9 @@ func (t *terminal) fail(err error) {
 	if t.color {
 		prefix = "\x1b[31mgpuemu:\x1b[0m"
 	}
-	fmt.Fprintln(t.err, prefix, err)
+	fmt.Fprintln(t.err, prefix, harmless(err.Error()))
 	if hint != "" {
-		fmt.Fprintln(t.err, "hint:", hint)
+		fmt.Fprintln(t.err, "hint:", harmless(hint))
 	}
 }
 

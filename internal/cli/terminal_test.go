@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -48,5 +50,17 @@ func TestColors(t *testing.T) {
 			t.Errorf("%s: colours %v and %v, interactive %v, want %v, %v, %v", c.name, term.outColor, term.color,
 				term.interactive(), c.outColor, c.color, c.interactive)
 		}
+	}
+}
+
+// TestMessagesAreHarmless: what stands in a message does not steer the terminal, and lines stay lines.
+func TestMessagesAreHarmless(t *testing.T) {
+	var said strings.Builder
+	term := newTerminal(Env{Stdout: &strings.Builder{}, Stderr: &said})
+	term.note("one\x1b[31m\ntwo %s", "\u009b1m")
+	term.fail(errors.New("no \x1b]0;file\a"))
+	const want = "one [31m\ntwo  1m\ngpuemu: no  ]0;file \n"
+	if said.String() != want {
+		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }
