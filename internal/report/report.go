@@ -112,7 +112,11 @@ func (s *Source) notGreen() []string {
 	var why []string
 	switch {
 	case sum.Total == 0:
-		why = append(why, "nothing ran")
+		nothing := "nothing ran"
+		if sum.Stopped != "" {
+			nothing += " (" + clean(sum.Stopped) + ")"
+		}
+		why = append(why, nothing)
 	case sum.NotRun > 0:
 		why = append(why, fmt.Sprintf("%d of %d cases were not run, %d passed", sum.NotRun, sum.Total, sum.Passed))
 	}
