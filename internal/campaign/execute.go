@@ -108,6 +108,12 @@ func (x *executor) attempt(
 	if !res.Verdict.Failed() {
 		res.Stderr = "" // what a passing candidate prints is nobody's business
 	}
+	for i := range wants {
+		if wants[i].release != nil {
+			wants[i].release()
+		}
+	}
+	reply.Release()
 	return nil
 }
 

@@ -22,6 +22,7 @@ type expected struct {
 	want *compare.Want
 	// replied is the type in which a user's reference replied; Invalid: the catalogue's own float64.
 	replied dtype.DType
+	release func() // gives the memory of want back; nil: it is left to the collector
 }
 
 // observed is what is known of an execution beside its outputs.

@@ -48,6 +48,9 @@ func (x *executor) want(
 	if failure != nil {
 		failure.Stderr = reply.Stderr
 	}
+	for i := range wants {
+		wants[i].release = reply.Release
+	}
 	return wants, reply.Time, failure, nil
 }
 

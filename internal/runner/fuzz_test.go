@@ -34,7 +34,7 @@ func FuzzReplyHeader(f *testing.F) {
 			}
 			return
 		}
-		outputs, err := readImage(bytes.NewReader(image), min(h.Image, int64(len(image))), 1<<20)
+		outputs, _, err := readImage(bytes.NewReader(image), min(h.Image, int64(len(image))), 1<<20)
 		var fail *Failure
 		if err != nil && !errors.As(err, &fail) {
 			t.Errorf("readImage = %v, want a *Failure", err)

@@ -9,6 +9,7 @@ package runner
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"gpuemu/internal/dtype"
@@ -50,6 +51,27 @@ type Reply struct {
 	Time    time.Duration  // spent in the user's code, as far as the process reports it; else the whole call
 	// Modified names the inputs that the code wrote to, where the runner can tell.
 	Modified []string
+
+	image []byte // what the outputs lie in, if it can be used again
+}
+
+// images is memory of replies that were released. To get and clear new memory takes longer than to read into it.
+var images sync.Pool
+
+// imageBuffer returns memory for an image, with anything in it.
+func imageBuffer(size int64) []byte {
+	if b, _ := images.Get().(*[]byte); b != nil && int64(cap(*b)) >= size {
+		return (*b)[:size]
+	}
+	return make([]byte, size)
+}
+
+// Release gives the memory of the outputs back, which nobody may use any more. A reply need not be released.
+func (r *Reply) Release() {
+	if b := r.image; b != nil {
+		images.Put(&b)
+	}
+	*r = Reply{} // a second call, or a use that should not be, finds nothing
 }
 
 // Failure is what the executed code did instead of replying, or why it was not executed.

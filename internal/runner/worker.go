@@ -281,7 +281,7 @@ func (r *workerRunner) call(ctx context.Context, w *worker, call *Call) (_ *Repl
 		f.Stderr = w.printed.text() + f.Stderr
 		return nil, true, f
 	}
-	outputs, err := readImage(w.output, h.Image, r.spec.Limits.Output)
+	outputs, image, err := readImage(w.output, h.Image, r.spec.Limits.Output)
 	if err != nil {
 		return nil, false, r.withPrints(w, err)
 	}
@@ -291,7 +291,7 @@ func (r *workerRunner) call(ctx context.Context, w *worker, call *Call) (_ *Repl
 		}
 	}
 	reply := &Reply{Outputs: nameOutputs(call, r.spec.Raw, outputs), Stderr: w.printed.text(),
-		Time: h.time(time.Since(begin)), Modified: h.Modified}
+		Time: h.time(time.Since(begin)), Modified: h.Modified, image: image}
 	return reply, true, nil
 }
 
@@ -394,26 +394,26 @@ func writeImage(f *os.File, call *Call, raw bool) ([]imageRange, int64, error) {
 	return ranges, end, nil
 }
 
-// readImage reads the outputs of a reply.
-func readImage(f io.ReaderAt, size, limit int64) ([]tensor.Named, error) {
+// readImage reads the outputs of a reply, and returns the memory they lie in.
+func readImage(f io.ReaderAt, size, limit int64) ([]tensor.Named, []byte, error) {
 	if size > limit {
-		return nil, &Failure{Reason: verdict.OutputLimit,
+		return nil, nil, &Failure{Reason: verdict.OutputLimit,
 			Msg: fmt.Sprintf("the outputs have %d bytes, the limit is %d", size, limit)}
 	}
 	if info, ok := f.(*os.File); ok { // before memory is allocated for it
 		if st, err := info.Stat(); err == nil && st.Size() < size {
-			return nil, badImage(fmt.Errorf("it has %d bytes, the header says %d", st.Size(), size))
+			return nil, nil, badImage(fmt.Errorf("it has %d bytes, the header says %d", st.Size(), size))
 		}
 	}
-	b := make([]byte, size)
+	b := imageBuffer(size)
 	if n, err := f.ReadAt(b, 0); int64(n) < size {
-		return nil, badImage(fmt.Errorf("%d of %d bytes read: %w", n, size, err))
+		return nil, nil, badImage(fmt.Errorf("%d of %d bytes read: %w", n, size, err))
 	}
 	outputs, _, err := tensor.ParseSafetensors(b)
 	if err != nil {
-		return nil, badImage(err)
+		return nil, nil, badImage(err)
 	}
-	return outputs, nil
+	return outputs, b, nil
 }
 
 func badImage(err error) *Failure {

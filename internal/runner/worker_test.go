@@ -198,6 +198,30 @@ def f(inputs):
 	wantFloats(t, mustRun(t, r, other), 1, 2, 3)
 }
 
+// TestRelease: memory that was given back is used again, and what was not given back stays as it is.
+func TestRelease(t *testing.T) {
+	r := function(t, `
+def f(inputs, n=1, add=0.0):
+    return inputs["x"][:n] + inputs["x"].dtype.type(add)
+`, Spec{})
+	run := func(n int, add float64) *Reply {
+		call := small(t)
+		call.Attrs, call.Outputs = opspec.Attrs{"n": int64(n), "add": add}, nil
+		return mustRun(t, r, call)
+	}
+	kept := run(3, 0)
+	for n := range 12 {
+		reply := run(1+n%3, float64(n)) // other sizes in the same memory
+		wantFloats(t, reply, []float64{1 + float64(n), 2 + float64(n), 3 + float64(n)}[:1+n%3]...)
+		reply.Release()
+		reply.Release()
+		if reply.Outputs != nil {
+			t.Fatal("a released reply has outputs")
+		}
+	}
+	wantFloats(t, kept, 1, 2, 3)
+}
+
 func TestWorkerFailures(t *testing.T) {
 	for _, tt := range []struct {
 		name, source string
