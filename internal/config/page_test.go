@@ -15,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/invariant"
 	"gpuemu/internal/testkit"
 )
 
@@ -34,6 +35,16 @@ func TestConfigPage(t *testing.T) {
 	keys := documentKeys(Default(), &aliases{})
 	for _, k := range keys {
 		writeTable(&b, k.name, k)
+	}
+	schema, err := os.ReadFile("testdata/schema.md") // its keys are package opspec's
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Write(schema)
+	b.WriteString("\n## Invariants\n\nNames for the key `invariants`. One that the reference's own output violates on a " +
+		"case is not applied to that case.\n\n| name | what holds |\n|---|---|\n")
+	for _, iv := range invariant.All() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", strings.ReplaceAll(iv.Form, " or ", "`, `"), iv.Doc)
 	}
 	b.WriteString("\n## Example\n\n```toml\n")
 	example, err := os.ReadFile("testdata/documented.toml")
