@@ -86,8 +86,8 @@ func (t *terminal) say(level slog.Level, format string, args ...any) {
 	}
 }
 
-// harmless is text of several lines without characters that steer a terminal: paths, names and what the user's code said
-// are part of many messages.
+// harmless is text of several lines without characters that steer a terminal: paths, names and what the user's code
+// said are part of many messages.
 func harmless(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
