@@ -64,7 +64,7 @@ type Region struct {
 }
 
 // Context is the case to be checked. Only Output is needed by all invariants that look at values; what else is missing
-// makes the invariants that need it not applicable.
+// makes the invariants that need it not applicable. What it points to must not change from one check to the next.
 type Context struct {
 	Output *tensor.Tensor
 	// Again is the output of a second run on the same inputs.
@@ -80,6 +80,8 @@ type Context struct {
 	Poison, PoisonAgain *uint64
 
 	values []float64 // where the output is a reference in float64, its elements; Output has no Data then
+	looks  *looks    // at Output, once something needed them
+	ref    *Context  // of Want, once something needed it
 }
 
 // Invariant is a property with its parameters.
@@ -289,6 +291,9 @@ func (c *Context) check() error {
 // Float references stay in float64: what they are rounded to is the kernel's business.
 func reference(c *Context) *Context {
 	w := c.Want
+	if c.ref != nil && c.ref.Want == w {
+		return c.ref
+	}
 	ref := &Context{Want: w}
 	switch {
 	case w.Exact != nil:
@@ -300,6 +305,7 @@ func reference(c *Context) *Context {
 	default:
 		return nil
 	}
+	c.ref = ref
 	return ref
 }
 

@@ -51,6 +51,40 @@ func (e *elements) read(lo, n int) []float64 {
 	return e.buf[:n]
 }
 
+// looks are what one pass over an output answers for several invariants.
+type looks struct {
+	of     *tensor.Tensor
+	finite bool // no element is NaN or infinite
+	signed bool // some element has its sign bit set
+}
+
+// look passes over a float output, unless that was done before.
+func (c *Context) look() *looks {
+	if c.looks != nil && c.looks.of == c.Output {
+		return c.looks
+	}
+	n := c.Output.Shape.Elems()
+	all := c.elements(min(n, chunk))
+	var zero float64 // x - x is 0 for finite numbers and NaN for others
+	var bits uint64
+	for lo := 0; lo < n; lo += chunk {
+		vals := all.read(lo, min(chunk, n-lo))
+		var z0, z1, z2, z3 float64
+		for ; len(vals) >= 4; vals = vals[4:] {
+			z0, z1 = z0+(vals[0]-vals[0]), z1+(vals[1]-vals[1])
+			z2, z3 = z2+(vals[2]-vals[2]), z3+(vals[3]-vals[3])
+			bits |= math.Float64bits(vals[0]) | math.Float64bits(vals[1]) | math.Float64bits(vals[2]) | math.Float64bits(vals[3])
+		}
+		for _, x := range vals {
+			z0 += x - x
+			bits |= math.Float64bits(x)
+		}
+		zero += z0 + z1 + z2 + z3
+	}
+	c.looks = &looks{of: c.Output, finite: zero == 0, signed: bits>>63 != 0}
+	return c.looks
+}
+
 // search returns the position of the first element that is bad, its value, and how many there are: position -1 where
 // there is none. first returns where in a piece the first bad element stands, or -1.
 func (c *Context) search(first func(vals []float64) int) (position int, value float64, count int) {
@@ -83,6 +117,11 @@ func checkElements(iv Invariant, c *Context) Result {
 	}
 	if !t.DType.IsFloat() && iv.Name != "non_negative" && iv.Name != "bounded" {
 		return holds() // integers and bool have neither NaN nor infinities
+	}
+	if t.DType.IsFloat() && iv.Name != "bounded" {
+		if l := c.look(); l.finite && !(l.signed && iv.Name == "non_negative") {
+			return holds()
+		}
 	}
 	first, what := elementRule(iv, t.DType)
 	position, value, count := c.search(first)
