@@ -2,9 +2,14 @@ package campaign
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"strings"
 
+	"gpuemu/internal/gen"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
 
@@ -16,6 +21,7 @@ const (
 	HealthConstant     = "constant_outputs"
 	HealthUndetermined = "undetermined_elements"
 	HealthUndecided    = "undecided_cases"
+	HealthCapped       = "capped_sizes"
 )
 
 // Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
@@ -28,11 +34,22 @@ const (
 )
 
 // health counts what the checks need, by op. The zero value is ready.
-type health struct{ ops map[string]*opHealth }
+type health struct {
+	ops    map[string]*opHealth
+	capped map[string]string // by op: which sizes are never drawn
+}
 
 type opHealth struct {
 	cases, rejected, constant, judged, undecided int
 	elements, undetermined                       int
+}
+
+// cap notes sizes of an op that are never drawn.
+func (h *health) cap(op, sizes string) {
+	if h.capped == nil {
+		h.capped = map[string]string{}
+	}
+	h.capped[op] = sizes
 }
 
 func (h *health) add(r *verdict.Result) {
@@ -82,6 +99,10 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 	}
 	for _, name := range names {
 		op := h.ops[name]
+		if sizes := h.capped[name]; sizes != "" {
+			say(HealthCapped, name, fmt.Sprintf("%s: never drawn, because a tensor would have more than %d elements", sizes,
+				gen.DefaultMaxElems), "test the kernel on smaller sizes, or split the dimension")
+		}
 		if op.cases < healthMinCases {
 			continue
 		}
@@ -106,3 +127,42 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 }
 
 func over(part, whole int, share float64) bool { return float64(part) > share*float64(whole) }
+
+// cappedSizes names the candidates of a schema that no generated case has, because with everything else as small as it
+// goes a tensor is still larger than the generators make.
+func cappedSizes(s *opspec.Schema) string {
+	program, err := s.Compile()
+	if err != nil {
+		return ""
+	}
+	smallest := map[string]int{}
+	for i := range s.Dims {
+		if d := &s.Dims[i]; !d.Derived() {
+			sizes, _ := d.Sizes()
+			smallest[d.Name] = max(slices.Min(sizes), 1)
+		}
+	}
+	var found []string
+	for i := range s.Dims {
+		d := &s.Dims[i]
+		if d.Derived() {
+			continue
+		}
+		for _, size := range d.Candidates {
+			dims := maps.Clone(smallest)
+			dims[d.Name] = size
+			inputs, outputs, err := program.Resolve(dims, s.DefaultAttrs())
+			if err != nil {
+				continue // the relations forbid this combination; another may be allowed
+			}
+			for _, shapes := range []map[string]tensor.Shape{inputs, outputs} {
+				for _, shape := range shapes {
+					if shape.Elems() > gen.DefaultMaxElems && !slices.Contains(found, fmt.Sprintf("%s = %d", d.Name, size)) {
+						found = append(found, fmt.Sprintf("%s = %d", d.Name, size))
+					}
+				}
+			}
+		}
+	}
+	return strings.Join(found, ", ")
+}

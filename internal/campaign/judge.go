@@ -81,6 +81,13 @@ func (s *subject) judge(
 			return err
 		}
 	}
+	if len(run.modified) > 0 && s.guardInputs && !res.Verdict.Failed() {
+		sentence := "the candidate wrote to " + strings.Join(run.modified, ", ")
+		res.Verdict, res.Reason, res.Message = verdict.Fail, verdict.Invariant, sentence
+		res.Hint = "work on a copy, or set invariants = { inputs_unchanged = false } if it is meant to"
+		res.Invariants = append(res.Invariants, verdict.Invariance{Name: "inputs_unchanged",
+			Outcome: invariant.Violated.String(), Sentence: sentence})
+	}
 	switch {
 	case res.Verdict != verdict.Undecided: // failed above
 	case decided:

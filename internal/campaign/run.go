@@ -80,6 +80,11 @@ func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
 		Seed: p.seed, Planned: req.Options.Shard.count(p.total),
 		engine: e, request: req, plan: p, subjects: subjects, executor: x, done: func(int) bool { return false },
 	}
+	for _, sub := range subjects {
+		if sizes := cappedSizes(sub.schema); sizes != "" {
+			r.health.cap(sub.name, sizes)
+		}
+	}
 	if err := r.record(ctx); err != nil {
 		x.close()
 		return nil, err

@@ -36,10 +36,12 @@ type subject struct {
 	kwargs     opspec.Attrs // given to candidate and reference beside the attributes of the case
 	attrs      opspec.Attrs // attributes that are not drawn
 	invariants []string
-	timeout    time.Duration
-	env        []string
-	raw        bool
-	python     string
+	// guardInputs: a candidate that writes to its inputs fails, whether or not the invariant is asked for.
+	guardInputs bool
+	timeout     time.Duration
+	env         []string
+	raw         bool
+	python      string
 
 	dtypes []dtype.DType
 	// ownDTypes says that the op takes no other dtypes than these.
@@ -148,7 +150,8 @@ func catalogueSubject(name string) (*subject, bool) {
 // newSubject resolves one op of a configuration.
 func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 	s := &subject{
-		name: op.Name, candidate: op.Executable(), reference: op.Reference,
+		guardInputs: !slices.Contains(op.InvariantsOff, "inputs_unchanged"),
+		name:        op.Name, candidate: op.Executable(), reference: op.Reference,
 		kwargs: opspec.Attrs{}, timeout: op.Timeout, raw: op.Raw, python: op.Python,
 		dtypes: op.DTypes, values: first(op.Values, c.Validation.Values), shapes: first(op.Shapes, c.Validation.Shapes),
 		layouts: op.Layouts, invariants: op.Invariants,

@@ -108,10 +108,7 @@ func (z *search) dims() {
 
 func (z *search) dim(d *opspec.Dim) {
 	current := z.best.DimMap()[d.Name]
-	low := max(d.Min, 1)
-	if d.AllowsEmpty() {
-		low = 0
-	}
+	low := max(d.Min, 1) // an empty case shows nobody anything
 	if low >= current {
 		return
 	}

@@ -1,0 +1,55 @@
+package campaign
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/verdict"
+)
+
+const inPlacePy = `
+def relu(inputs):
+    x = inputs["input"]
+    x[x < 0] = 0
+    return x
+`
+
+// A candidate that writes to its inputs fails unless the configuration says that it may.
+func TestWritingToInputs(t *testing.T) {
+	const text = "\n[[ops]]\nname = \"relu\"\ncandidate = \"inplace.py:relu\"\n"
+	for _, c := range []struct {
+		more string
+		want verdict.Verdict
+	}{{"", verdict.Fail}, {"invariants = { inputs_unchanged = false }\n", verdict.Pass}} {
+		tr := newTrial(t, head+text+c.more)
+		if err := os.WriteFile(filepath.Join(tr.project.Config.Dir, "inplace.py"), []byte(inPlacePy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, results := tr.run(KindTest, Options{Quick: true})
+		i := slices.IndexFunc(results, func(r verdict.Result) bool { return r.Outputs[0].Elements > 10 })
+		if r := results[i]; r.Verdict != c.want || c.want == verdict.Fail && !strings.Contains(r.Message, "wrote to input") {
+			t.Errorf("with %q: %s %q, want %s", c.more, r.Verdict, r.Message, c.want)
+		}
+	}
+}
+
+// Sizes that are never drawn are said: a run that leaves them out must not look as if it had them.
+func TestCappedSizesAreSaid(t *testing.T) {
+	tr := newTrial(t, head+`
+[[ops]]
+name = "mine"
+candidate = "builtin:relu"
+reference = "builtin:relu"
+[ops.schema]
+dims = [{ name = "B", candidates = [1, 2] }, { name = "S", candidates = [4, 4000000] }, { name = "H", candidates = [4] }]
+inputs = [{ name = "input", dims = ["B", "S", "H"] }]
+output = { name = "output", dims = ["B", "S", "H"] }
+`)
+	sum, _ := tr.run(KindTest, Options{Quick: true})
+	if len(sum.Health) != 1 || sum.Health[0].Check != HealthCapped || !strings.Contains(sum.Health[0].Message, "S = 4000000") {
+		t.Errorf("health: %+v", sum.Health)
+	}
+}
