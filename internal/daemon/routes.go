@@ -230,6 +230,9 @@ func post[Request, Reply any](
 
 // readJSON reads the body of a request. Fields that are not known are ignored: a newer client may send more.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
+	if r.ContentLength > maxJSON { // said at once, not after reading what cannot be right
+		return diag.Errorf(TooLarge, "", "the body has more than %d bytes", maxJSON)
+	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxJSON))
 	err := dec.Decode(into)
 	if err == nil {
@@ -248,7 +251,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 		return diag.Errorf(BadRequest, "send a JSON object", "the request has no body")
 	}
 	return diag.Errorf(BadRequest, "docs/formats/http.md and GET /v1/openapi.json describe the API",
-		"the body is not a %T: %w", into, err)
+		"the body is not what %s takes: %w", cut(r.URL.Path, 100), err)
 }
 
 // sendJSON answers with a JSON document.

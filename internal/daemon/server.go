@@ -91,6 +91,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := os.MkdirAll(o.Home, 0o700); err != nil {
 		return nil, diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own", "%w", err)
 	}
+	if err := checkOwner(o.Home); err != nil {
+		return nil, err
+	}
 	st, err := store.Open(ctx, filepath.Join(o.Home, "db"), store.Options{Now: o.Now})
 	if err != nil {
 		return nil, err
@@ -114,6 +117,19 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
+// checkOwner refuses a directory of another user: who owns it can replace the programs that are started from it.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own", "%w", err)
+	}
+	if uid, known := ownerOf(info); known && uid != os.Geteuid() {
+		return diag.Errorf(BadHome, "set GPUEMU_HOME to a directory of your own",
+			"%s belongs to another user (%d, you are %d)", dir, uid, os.Geteuid())
+	}
+	return nil
+}
+
 // makeRunDir makes a directory for this process and removes those of processes that are gone.
 func makeRunDir(home string) (string, error) {
 	parent := filepath.Join(home, "run")
@@ -122,6 +138,9 @@ func makeRunDir(home string) (string, error) {
 	}
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return fail(err)
+	}
+	if err := checkOwner(parent); err != nil {
+		return "", err
 	}
 	entries, err := os.ReadDir(parent)
 	if err != nil {

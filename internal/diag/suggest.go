@@ -53,6 +53,7 @@ func nearest(name string, known []string) []string {
 	slices.SortFunc(found, func(x, y scored) int {
 		return cmp.Or(cmp.Compare(x.score, y.score), cmp.Compare(x.word, y.word))
 	})
+	found = slices.Compact(found) // several lists may be joined
 	var words []string
 	for _, f := range found[:min(most, len(found))] {
 		words = append(words, f.word)
