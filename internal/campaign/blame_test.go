@@ -194,7 +194,8 @@ outputs = [{ name = "%s", dims = ["R", "%s"] }]
 		dim     string
 		verdict verdict.Verdict
 	}{{"C", verdict.Pass}, {"R", verdict.NotRun}} {
-		tr := newTrial(t, head+op("own", "softmax", `reference = "builtin:softmax"`)+fmt.Sprintf(schema, "probabilities", c.dim))
+		own := op("own", "softmax", `reference = "builtin:softmax"`)
+		tr := newTrial(t, head+own+fmt.Sprintf(schema, "probabilities", c.dim))
 		res := tr.only(KindFuzz, Options{Seed: seed(1), Iterations: 2, Parallel: 1})
 		if res.Verdict != c.verdict || res.Verdict == verdict.Pass && res.Outputs[0].Name != "probabilities" {
 			t.Errorf("with outputs over %s: %v %v: %s %+v", c.dim, res.Verdict, res.Reason, res.Message, res.Outputs)

@@ -64,7 +64,8 @@ var exception = regexp.MustCompile(`(?: raised | status \d+: | crashed: )([\w.]+
 
 func classOf(r *verdict.Result) class {
 	c := class{verdict: r.Verdict, reason: r.Reason}
-	if m := exception.FindStringSubmatch(r.Message); m != nil && (r.Reason == verdict.Raised || r.Reason == verdict.Crashed) {
+	raised := r.Reason == verdict.Raised || r.Reason == verdict.Crashed
+	if m := exception.FindStringSubmatch(r.Message); m != nil && raised {
 		c.what = m[1]
 	}
 	return c
@@ -256,8 +257,9 @@ func (m *minimiser) finish(
 		return nil, err
 	}
 	if classOf(res) != m.class {
-		return nil, diag.Errorf(NotFailing, "gpuemu reproduce runs the case again; invariants = [\"deterministic\"] finds such "+
-			"candidates", "the candidate is not deterministic: the smallest case failed, and is %s when it is run again",
+		return nil, diag.Errorf(NotFailing,
+			"gpuemu reproduce runs the case again; invariants = [\"deterministic\"] finds such candidates",
+			"the candidate is not deterministic: the smallest case failed, and is %s when it is run again",
 			res.Verdict)
 	}
 	from := verdict.Seed(l.Case.Seed)

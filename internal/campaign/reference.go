@@ -205,7 +205,8 @@ func agree(e expected, t *tensor.Tensor, catalogue *compare.Want) *runner.Failur
 	rep, err := compare.Compare(converted(t, catalogue), catalogue, opt)
 	switch {
 	case err != nil:
-		return &runner.Failure{Reason: verdict.Internal, Msg: "fault of gpuemu: the reference cannot be checked: " + err.Error()}
+		return &runner.Failure{Reason: verdict.Internal,
+			Msg: "fault of gpuemu: the reference cannot be checked: " + err.Error()}
 	case rep.Verdict == compare.Pass || rep.Verdict == compare.Undecided:
 		return nil
 	}
