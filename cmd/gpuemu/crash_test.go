@@ -78,7 +78,12 @@ func TestCrash(t *testing.T) {
 		if p.started() {
 			cmd = append(args, "--resume")
 		}
-		p.killed(cmd, r)
+		// A fast machine would be done before the last kill: a run that is ahead is killed as it starts.
+		wait := time.Duration(300+r.IntN(500)) * time.Millisecond
+		if p.finished()*kills > cases*i {
+			wait = time.Duration(r.IntN(100)) * time.Millisecond
+		}
+		p.killed(cmd, r, wait)
 	}
 	p.killDaemon()
 	if n := p.finished(); n == 0 || n >= cases {
@@ -209,8 +214,8 @@ func (p *crashTrial) killDaemon() {
 	}
 }
 
-// killed starts a run and kills it, or one of its workers and then it, after a random time.
-func (p *crashTrial) killed(args []string, r *rand.Rand) {
+// killed starts a run and kills it after a while, or one of its workers and then it.
+func (p *crashTrial) killed(args []string, r *rand.Rand, after time.Duration) {
 	cmd := p.command(args)
 	if err := cmd.Start(); err != nil {
 		p.t.Fatal(err)
@@ -225,7 +230,7 @@ func (p *crashTrial) killed(args []string, r *rand.Rand) {
 			return true
 		}
 	}
-	if !wait(time.Duration(300+r.IntN(500)) * time.Millisecond) {
+	if !wait(after) {
 		p.killDaemon()
 		return
 	}
