@@ -93,8 +93,9 @@ evidence:
 	GPUEMU_DETECTION_RECORD=$(CURDIR)/docs/evidence/detection.md \
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 
+# The parts against numpy, then the engine. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:
-	@sh bench/speed/run.sh $(BENCHFLAGS)
+	@sh bench/run.sh $(BENCHFLAGS)
 
 # The main job on the example project.
 example: build
