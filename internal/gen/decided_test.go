@@ -30,7 +30,8 @@ func TestMostCasesAreDecided(t *testing.T) {
 						t.Errorf("seed %d: %d of %d cases are wholly undetermined, want at most one in ten", seed, open, cases)
 					}
 				}
-				if t.Logf("%d of %d cases wholly undetermined", all, seeds*cases); all*20 > seeds*cases {
+				t.Logf("%d of %d cases wholly undetermined", all, seeds*cases)
+				if seeds > 1 && all*20 > seeds*cases { // one seed alone may have more
 					t.Errorf("%d of %d cases are wholly undetermined, want at most one in twenty", all, seeds*cases)
 				}
 			})
