@@ -79,7 +79,7 @@ func TestNewProjectIsGreen(t *testing.T) {
 		iterations := 8
 		switch {
 		case testing.Short():
-			iterations = 4
+			iterations = 5
 		case framework == project.NumPy:
 			iterations = 60
 		}
