@@ -36,7 +36,7 @@ import time
 import numpy as np
 
 def softmax(inputs):
-    time.sleep(0.006)  # long enough for 50 kills before the end
+    time.sleep(0.012)  # long enough for 50 kills before the end
     x = inputs["input"]
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     y = e / e.sum(axis=-1, keepdims=True)
@@ -60,7 +60,7 @@ func TestCrash(t *testing.T) {
 	}
 	p := &crashTrial{t: t, dir: dir, python: testkit.Python(t)}
 	args := []string{"fuzz", "--op", "softmax", "--seed", "11", "--shapes", "boundary",
-		"--iterations", strconv.Itoa(cases)}
+		"--parallel", "2", "--iterations", strconv.Itoa(cases)}
 
 	p.home = filepath.Join(t.TempDir(), "calm")
 	want := p.document(append(args, "--format", "json"))
@@ -78,10 +78,14 @@ func TestCrash(t *testing.T) {
 		if p.started() {
 			cmd = append(args, "--resume")
 		}
-		// A fast machine would be done before the last kill: a run that is ahead is killed as it starts.
+		// A fast machine would be done before the last kill: past its half a run is killed as it starts. On a slow
+		// one nothing would ever be done: as long as that is so, a run gets more time.
 		wait := time.Duration(300+r.IntN(500)) * time.Millisecond
-		if p.finished()*kills > cases*i {
+		switch done := p.finished(); {
+		case 2*done*kills > cases*i:
 			wait = time.Duration(r.IntN(100)) * time.Millisecond
+		case done == 0:
+			wait += time.Duration(i) * 50 * time.Millisecond
 		}
 		p.killed(cmd, r, wait)
 	}
