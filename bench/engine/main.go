@@ -11,6 +11,8 @@ import (
 	"os"
 	"regexp"
 	"slices"
+
+	"gpuemu/bench/machine"
 )
 
 // rows returns the whole table, in the order in which it is printed.
@@ -88,8 +90,8 @@ func run() error {
 }
 
 // measureAll measures the rows and prints each as soon as it is there.
-func (b *bench) measureAll(todo []row, facts []fact) ([]result, error) {
-	printFacts(os.Stdout, facts)
+func (b *bench) measureAll(todo []row, facts []machine.Fact) ([]result, error) {
+	machine.Print(os.Stdout, facts)
 	printHead(os.Stdout, todo)
 	var results []result
 	for i := range todo {

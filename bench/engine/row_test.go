@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuemu/bench/machine"
 )
 
 func TestGoal(t *testing.T) {
@@ -57,7 +59,7 @@ func TestPage(t *testing.T) {
 		}
 		results = append(results, result{row: &r, ours: "1 ms", figure: 0.5, unit: "×"})
 	}
-	page := string(markdown([]fact{{"date", "today"}}, results))
+	page := string(markdown([]machine.Fact{{Name: "date", Value: "today"}}, results))
 	line := "| " + rows()[0].name + " | 1 ms |"
 	for _, want := range []string{"- date: today", "is at 0.5× where the goal is ≥ 100×", line} {
 		if !strings.Contains(page, want) {

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"time"
 	"unicode/utf8"
+
+	"gpuemu/bench/machine"
 )
 
 var heads = [7]string{"row", "ours", "theirs", "figure", "goal", "noise", ""}
@@ -42,10 +42,7 @@ func printHead(w io.Writer, todo []row) { printCells(w, heads, widths(todo)) }
 
 func printLine(w io.Writer, r *result, todo []row) { printCells(w, r.cells(), widths(todo)) }
 
-// fact is one line about the machine and the software.
-type fact struct{ name, value string }
-
-func (b *bench) facts() ([]fact, error) {
+func (b *bench) facts() ([]machine.Fact, error) {
 	const script = "import platform, numpy; print('numpy', numpy.__version__ + ', Python', platform.python_version())"
 	peer, err := exec.Command(b.python, "-c", script).Output()
 	if err != nil {
@@ -55,53 +52,24 @@ func (b *bench) facts() ([]fact, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (bench/engine/run.sh builds it)", b.program, err)
 	}
-	return []fact{
-		{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)},
-		{"program", strings.TrimSpace(string(program))},
-		{"peer", strings.TrimSpace(string(peer))},
-		{"method", fmt.Sprintf("best of %d samples, both sides in turns; stores in %s", b.rounds, os.TempDir())},
-		{"load before", firstField("/proc/loadavg")},
-		{"date", time.Now().UTC().Format(time.DateOnly)},
+	return []machine.Fact{
+		machine.Processor(),
+		{Name: "program", Value: strings.TrimSpace(string(program))},
+		{Name: "peer", Value: strings.TrimSpace(string(peer))},
+		{Name: "method", Value: fmt.Sprintf("best of %d samples, both sides in turns; stores in %s", b.rounds, os.TempDir())},
+		machine.Load(), machine.Date(),
 	}, nil
 }
 
-// processor returns the name of the processor, where the system tells it.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-func firstField(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil || len(strings.Fields(string(text))) == 0 {
-		return "unknown"
-	}
-	return strings.Fields(string(text))[0]
-}
-
-func printFacts(w io.Writer, facts []fact) {
-	for _, f := range facts {
-		fmt.Fprintf(w, "%-12s %s\n", f.name, f.value)
-	}
-	fmt.Fprintln(w)
-}
-
 // markdown returns the page: facts, table, what is short and why, and what the rows do.
-func markdown(facts []fact, results []result) []byte {
+func markdown(facts []machine.Fact, results []result) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# The engine\n\nWritten by `make bench BENCHFLAGS=\"engine -o docs/evidence/engine.md\"`: "+
 		"the program on projects and over its socket. Both\nsides of a row are measured in turns, in one run on one "+
 		"machine, and the best sample of each counts. Noise is how much\nslower than the best sample the median was, "+
 		"on the noisier side. Rows without a goal are for information. CPU is that of\nthe program and all its "+
 		"workers.\n\n")
-	for _, f := range facts {
-		fmt.Fprintf(&out, "- %s: %s\n", f.name, f.value)
-	}
+	machine.Markdown(&out, facts)
 	fmt.Fprintf(&out, "\n| %s |\n|%s\n", strings.Join(heads[:], " | "), strings.Repeat("---|", len(heads)))
 	for i := range results {
 		cells := results[i].cells()

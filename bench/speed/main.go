@@ -13,6 +13,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"gpuemu/bench/machine"
 )
 
 // rows returns the whole table, in the order in which it is printed.
@@ -66,7 +68,7 @@ func run() error {
 	if len(todo) == 0 {
 		return fmt.Errorf("-run %q matches no row", *only)
 	}
-	printFacts(os.Stdout, facts)
+	machine.Print(os.Stdout, facts)
 	var results []Result
 	printHead(os.Stdout, todo)
 	for i := range todo {

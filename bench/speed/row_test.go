@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gpuemu/bench/machine"
 )
 
 func TestGoalRatio(t *testing.T) {
@@ -98,7 +100,7 @@ func TestMarkdownAndShort(t *testing.T) {
 	if got := slices.Collect(shortOf(results)); !slices.Equal(got, []string{"slow"}) {
 		t.Errorf("shortOf = %q, want slow", got)
 	}
-	got := string(markdown([]fact{{"processor", "P"}}, results))
+	got := string(markdown([]machine.Fact{{Name: "processor", Value: "P"}}, results))
 	for _, want := range []string{
 		"- processor: P\n",
 		"| fast | 1s (1 GF/s) | 2s (0.5 GF/s) | 2.00× | speed ≥ 1× | 10 % | ok |\n",

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"gpuemu/bench/machine"
 )
 
 // cells returns a result as the columns of the table.
@@ -74,10 +75,7 @@ func shortOf(results []Result) iter.Seq[string] {
 	}
 }
 
-// A fact is one line about the machine and the software.
-type fact struct{ name, value string }
-
-func machineFacts(b *Bench) ([]fact, error) {
+func machineFacts(b *Bench) ([]machine.Fact, error) {
 	p, err := b.peer(1)
 	if err != nil {
 		return nil, err
@@ -86,53 +84,24 @@ func machineFacts(b *Bench) ([]fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []fact{
-		{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", processor(), runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)},
-		{"Go", fmt.Sprintf("%s, GOGC=%d", runtime.Version(), gcPercent)},
-		{"peer", fmt.Sprintf("numpy %s with %s, Python %s", a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
-		{"method", fmt.Sprintf("best of %d samples of at least %v, both sides in turns", b.rounds, b.sample)},
-		{"load before", firstField("/proc/loadavg")},
-		{"date", time.Now().UTC().Format(time.DateOnly)},
+	return []machine.Fact{
+		machine.Processor(),
+		{Name: "Go", Value: fmt.Sprintf("%s, GOGC=%d", runtime.Version(), gcPercent)},
+		{Name: "peer", Value: fmt.Sprintf("numpy %s with %s, Python %s", a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
+		{Name: "method", Value: fmt.Sprintf("best of %d samples of at least %v, both sides in turns", b.rounds, b.sample)},
+		machine.Load(), machine.Date(),
 	}, nil
 }
 
-// processor returns the name of the processor, where the system tells it.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown processor"
-}
-
-func firstField(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil || len(strings.Fields(string(text))) == 0 {
-		return "unknown"
-	}
-	return strings.Fields(string(text))[0]
-}
-
-func printFacts(w io.Writer, facts []fact) {
-	for _, f := range facts {
-		fmt.Fprintf(w, "%-12s %s\n", f.name, f.value)
-	}
-	fmt.Fprintln(w)
-}
-
 // markdown returns the page: facts, table, what the rows do, and what is short and why.
-func markdown(facts []fact, results []Result) []byte {
+func markdown(facts []machine.Fact, results []Result) []byte {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "# Speed\n\nWritten by `make bench BENCHFLAGS=\"-o docs/evidence/speed.md\"`. Both sides "+
 		"of a row are timed in turns, in one run on one\nmachine, and the best sample of each counts. "+
 		"A ratio is our speed over theirs, "+
 		"or, where the goal is a time, our time over\ntheirs. Noise is how much slower than the best sample the median was, "+
 		"on the noisier side. Rows without a goal are for\ninformation.\n\n")
-	for _, f := range facts {
-		fmt.Fprintf(&out, "- %s: %s\n", f.name, f.value)
-	}
+	machine.Markdown(&out, facts)
 	fmt.Fprintf(&out, "\n| %s |\n|%s\n", strings.Join(heads[:], " | "), strings.Repeat("---|", len(heads)))
 	for _, r := range results {
 		cells := r.cells()
