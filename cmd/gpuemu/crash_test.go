@@ -49,7 +49,7 @@ def softmax(inputs):
 // times gives, after --resume, the results of an undisturbed run: none lost, none twice.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes a minute")
+		t.Skip("50 kills take a minute; make unit runs it, the race detector (-short) does not")
 	}
 	const cases, kills = 2000, 50
 	dir := t.TempDir()
