@@ -1,5 +1,5 @@
-// Package machine tells what a measurement was made on: the facts at the head of every page of docs/evidence that a bench
-// writes. It measures nothing.
+// Package machine tells what a measurement was made on: the facts at the head of every page of docs/evidence that a
+// bench writes. It measures nothing.
 package machine
 
 import (
@@ -24,7 +24,8 @@ func Processor() Fact {
 			break
 		}
 	}
-	return Fact{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", name, runtime.GOMAXPROCS(0), runtime.GOOS, runtime.GOARCH)}
+	return Fact{"processor", fmt.Sprintf("%s, %d in use (%s/%s)", name, runtime.GOMAXPROCS(0), runtime.GOOS,
+		runtime.GOARCH)}
 }
 
 // Load is how busy the machine was during the last minute: a record of a busy one is worth less.

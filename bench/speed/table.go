@@ -87,7 +87,8 @@ func machineFacts(b *Bench) ([]machine.Fact, error) {
 	return []machine.Fact{
 		machine.Processor(),
 		{Name: "Go", Value: fmt.Sprintf("%s, GOGC=%d", runtime.Version(), gcPercent)},
-		{Name: "peer", Value: fmt.Sprintf("numpy %s with %s, Python %s", a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
+		{Name: "peer", Value: fmt.Sprintf("numpy %s with %s, Python %s",
+			a.Facts["numpy"], a.Facts["blas"], a.Facts["python"])},
 		{Name: "method", Value: fmt.Sprintf("best of %d samples of at least %v, both sides in turns", b.rounds, b.sample)},
 		machine.Load(), machine.Date(),
 	}, nil
