@@ -1,0 +1,77 @@
+"""What travels between the engine, the client and the guard: cases, and what their execution gave.
+
+Plain data without behaviour. Dtypes are the engine's names: float64 float32 float16 bfloat16 float8_e4m3fn float8_e5m2
+int8 to int64 uint8 to uint64 bool. Strides and offsets count elements, not bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+
+
+@dataclass(eq=False)
+class View:
+    """One input: element (i, j, …) is element offset + i*strides[0] + j*strides[1] + … of the storage."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    storage: np.ndarray[Any, Any]  # read-only uint8, one axis: the bytes as the engine sent them
+
+
+@dataclass
+class OutputSpec:
+    """One output that the engine asks for."""
+
+    name: str
+    dtype: str
+    shape: Optional[tuple[int, ...]]  # None: not known beforehand
+
+
+@dataclass(eq=False)
+class Case:
+    """One case as the engine handed it out."""
+
+    index: int
+    op: str
+    text: str  # the canonical text
+    seed: str  # decimal digits: 64 bits do not fit into a JSON number
+    dtype: str
+    attrs: dict[str, Any]
+    inputs: list[View]
+    outputs: Optional[list[OutputSpec]]  # None: the op has no schema
+
+
+@dataclass
+class Finding:
+    """Something that the guard saw in memory; kinds are listed in docs/python.md."""
+
+    kind: str
+    name: str  # of the input or output
+    sentence: str
+
+
+@dataclass
+class Failure:
+    """Why there are no outputs; reasons are those of docs/formats/worker-v1.md."""
+
+    reason: str
+    message: str
+    hint: str = ""
+    trace: str = ""
+
+
+@dataclass(eq=False)
+class Execution:
+    """What came out of one case: outputs or a failure, never both."""
+
+    outputs: Optional[dict[str, np.ndarray[Any, Any]]]
+    again: Optional[dict[str, np.ndarray[Any, Any]]] = None  # of the second execution
+    findings: list[Finding] = field(default_factory=list)
+    failure: Optional[Failure] = None
+    time_ns: int = 0  # in the kernel, up to the end of its work on the device; the first execution alone
