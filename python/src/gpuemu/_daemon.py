@@ -1,0 +1,78 @@
+"""Where things are (binary, home, socket, project), and how a daemon is started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Optional
+
+from .results import ConnectionFailed
+
+CONFIG_NAME = "gpuemu.toml"
+START_LIMIT = 30  # seconds; the command itself gives up after 20
+
+
+def home() -> Path:
+    """The directory of sockets and results: GPUEMU_HOME, default ~/.gpuemu."""
+    given = os.environ.get("GPUEMU_HOME")
+    return Path(given) if given else Path.home() / ".gpuemu"
+
+
+def default_socket() -> str:
+    """The socket of the daemon: GPUEMU_SOCKET, default gpuemu.sock in the home."""
+    return os.environ.get("GPUEMU_SOCKET") or str(home() / "gpuemu.sock")
+
+
+def find_config(start: Optional[str] = None) -> Optional[str]:
+    """The project's gpuemu.toml: GPUEMU_CONFIG, or the first one in this directory or above."""
+    given = os.environ.get("GPUEMU_CONFIG")
+    if given:
+        return os.path.abspath(given)
+    here = Path(start or os.getcwd()).resolve()
+    for directory in (here, *here.parents):
+        if (directory / CONFIG_NAME).is_file():
+            return str(directory / CONFIG_NAME)
+    return None
+
+
+def find_binary() -> Optional[str]:
+    """The gpuemu binary: GPUEMU_BINARY, the one installed with this package, or the first on PATH."""
+    given = os.environ.get("GPUEMU_BINARY")
+    if given:
+        return given
+    name = "gpuemu.exe" if sys.platform == "win32" else "gpuemu"
+    schemes = [sysconfig.get_path("scripts")]
+    user = f"{os.name}_user"
+    if user in sysconfig.get_scheme_names():
+        schemes.append(sysconfig.get_path("scripts", user))
+    for directory in schemes:
+        candidate = os.path.join(directory, name)
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return shutil.which(name)
+
+
+def start(socket_path: str) -> None:
+    """Starts a daemon that answers on socket_path; returns when it does. ConnectionFailed says what is missing."""
+    binary = find_binary()
+    if binary is None:
+        raise ConnectionFailed(
+            f"no daemon answers on {socket_path}, and there is no gpuemu binary to start one", "no-binary",
+            "install a wheel with binaries, put gpuemu on PATH, or set GPUEMU_BINARY",
+        )  # fmt: skip
+    env = dict(os.environ, GPUEMU_SOCKET=socket_path)
+    env.setdefault("GPUEMU_PYTHON", sys.executable)
+    try:
+        done = subprocess.run(
+            [binary, "daemon", "start", "--background"],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            timeout=START_LIMIT,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise ConnectionFailed(f"{binary} daemon start failed: {exc}", "daemon-start", "run it by hand to see why") from exc
+    if done.returncode != 0:
+        raise ConnectionFailed(f"{binary} daemon start failed: {done.stdout.strip()}", "daemon-start")

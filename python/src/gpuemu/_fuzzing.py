@@ -1,0 +1,263 @@
+"""The loop of client-side fuzzing: fetch a batch, run the kernel on it, submit what came out, all three at once.
+
+While the kernel runs on one batch, two helper threads fetch the next batch and submit the last one. Inputs and outputs
+lie in shared files; three for inputs, because the batch whose verdicts arrive is two behind the one that is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+
+from . import _parts
+from ._case import Case, Execution, Failure, OutputSpec, View
+from ._http import Transport
+from ._progress import Progress
+from ._shared import SharedFile
+from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
+
+FIRST_BATCH = 8  # cases: the first verdicts come soon
+LARGEST_BATCH = 128  # cases; more saves nothing that can be measured
+BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
+MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
+CASES_TYPE = "application/vnd.gpuemu.cases"
+SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
+
+Kernel = Callable[..., Any]
+Run = Callable[[Kernel, Case], Execution]
+
+
+def parse_case(header: dict[str, Any], image: np.ndarray[Any, Any]) -> Case:
+    """Reads a case of the engine. image: the bytes of the image."""
+    storages = _parts.parse_image(memoryview(image))
+    inputs = []
+    for v in header["inputs"]:
+        storage = np.frombuffer(storages[v["storage"]][2], np.uint8)
+        storage.flags.writeable = False
+        inputs.append(
+            View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storage)
+        )
+    outputs = None
+    if header.get("outputs") is not None:
+        outputs = [OutputSpec(o["name"], o["dtype"], tuple(o["shape"])) for o in header["outputs"]]
+    return Case(header["index"], header["op"], header["case"], int(header["seed"]), header["dtype"],
+                header.get("attrs") or {}, inputs, outputs)  # fmt: skip
+
+
+def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> list[Case]:
+    """Asks for a batch of cases, whose inputs are written to the shared file."""
+    body = json.dumps(dict(request, shared=shared.path)).encode()
+    text = memoryview(transport.read(transport.request("POST", "/v1/cases", body)))
+    headers = []
+    at = 0
+    while True:
+        if at + 4 > len(text):
+            raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
+        (size,) = struct.unpack_from("<I", text, at)
+        if size == 0:
+            break
+        header = json.loads(bytes(text[at + 4 : at + 4 + size]))
+        raise_error(header)
+        headers.append(header)
+        at += 4 + size + 8  # and the length of an empty image
+    memory = shared.view(max((h["bytes"][1] for h in headers), default=0))
+    return [parse_case(h, memory[h["bytes"][0] : h["bytes"][1]]) for h in headers]
+
+
+def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
+    """Asks for cases and yields them as they arrive; the engine keeps one in memory, and so does this side."""
+    response = transport.request("POST", "/v1/cases", json.dumps(request).encode())
+    try:
+        while True:
+            (size,) = struct.unpack("<I", transport.read(response, 4))
+            if size == 0:
+                transport.read(response)
+                return
+            header = json.loads(transport.read(response, size))
+            raise_error(header)
+            (length,) = struct.unpack("<Q", transport.read(response, 8))
+            image = np.empty(length, np.uint8)
+            transport.readinto(response, memoryview(image))
+            yield parse_case(header, image)
+    finally:
+        if not response.isclosed():
+            transport.close()
+
+
+def raise_error(header: dict[str, Any]) -> None:
+    """Raises what a part says instead of its content."""
+    error = header.get("error")
+    if error:
+        raise ClientError(error["message"], error.get("code", ""), error.get("hint", ""), error.get("pos", ""))
+
+
+class Submission:
+    """Results of one batch on their way to the engine: images in a shared file, headers in one body."""
+
+    def __init__(self, shared: SharedFile, common: dict[str, Any]) -> None:
+        self._shared = shared
+        self._common = common  # config, python, store
+        self._body = bytearray()
+        self._end = 0  # bytes of the shared file in use
+
+    def add(self, case: Case, done: Execution) -> None:
+        """Adds what the kernel did on one case."""
+        header: dict[str, Any] = dict(self._common, op=case.op, case=case.text, time_ns=done.time_ns)
+        if done.findings:
+            header["findings"] = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
+        failure = done.failure
+        if failure is None and done.outputs is not None:
+            tensors = {"outputs/" + name: array for name, array in done.outputs.items()}
+            for name, array in (done.again or {}).items():
+                tensors["again/" + name] = array
+            try:
+                header["bytes"] = self._write(tensors)
+                header["shared"] = self._shared.path
+            except ClientError as exc:  # a type that the engine does not know
+                failure = Failure("wrong_dtype", exc.message, exc.hint)
+                header.pop("bytes", None)
+        if failure is not None:
+            header["failure"] = {"reason": failure.reason, "message": failure.message, "hint": failure.hint,
+                                 "trace": failure.trace}  # fmt: skip
+        self._body += _parts.part_head(header, 0)
+
+    def _write(self, tensors: dict[str, _parts.Array]) -> tuple[int, int]:
+        """Writes an image behind the last one; returns where it begins and ends."""
+        head, size = _parts.image_head(tensors)
+        begin = -(-self._end // 64) * 64
+        end = begin + len(head) + size
+        memory = self._shared.view(end)
+        at = begin + len(head)
+        memory[begin:at] = np.frombuffer(head, np.uint8)
+        for array in tensors.values():
+            memory[at : at + array.nbytes] = _parts.flat_bytes(array)
+            at += array.nbytes
+        self._end = end
+        return begin, end
+
+    def send(self, transport: Transport) -> list[ValidationResult]:
+        """Sends everything and returns the verdicts in order."""
+        body = bytes(self._body) + struct.pack("<I", 0)
+        reply = json.loads(transport.read(transport.request("POST", "/v1/submissions", body, SUBMISSION_TYPE)))
+        results = []
+        for entry in reply["results"]:
+            raise_error(entry)
+            results.append(parse_result(entry["result"]))
+        return results
+
+
+@dataclass
+class Plan:
+    """What a client-side fuzz run does."""
+
+    request: dict[str, Any]  # a CasesRequest without count, start and shared
+    common: dict[str, Any]  # members that all submissions share
+    kernel: Kernel
+    run: Run  # executes the kernel on a case, guarded
+    iterations: int
+    seed: int
+    label: str
+    fail_fast: bool = False
+    progress: Optional[bool] = None
+    on_result: Optional[Callable[[Case, Execution, ValidationResult], None]] = None
+
+
+@dataclass
+class _Batch:
+    cases: list[Case]
+    executions: list[Execution] = field(default_factory=list)
+
+
+class Loop:
+    """Runs a Plan."""
+
+    def __init__(self, transport: Transport, plan: Plan) -> None:
+        self._transport = transport
+        self._plan = plan
+        self._inputs = [SharedFile() for _ in range(3)]
+        self._outputs = [SharedFile() for _ in range(2)]
+        self._results = FuzzResults(plan.seed, 0, 0, 0)
+        self._stopped = False
+        self._bar = Progress(plan.label, plan.iterations, plan.progress)
+
+    def run(self) -> FuzzResults:
+        """Runs all cases, or up to the first failure with fail_fast."""
+        start = time.monotonic()
+        # Two threads: one fetches, one submits. They wait for the socket most of the time.
+        with ThreadPoolExecutor(2, "gpuemu") as pool:
+            try:
+                self._run(pool)
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+                self._bar.close()
+                for shared in (*self._inputs, *self._outputs):
+                    shared.close()
+        self._results.duration = time.monotonic() - start
+        return self._results
+
+    def _run(self, pool: ThreadPoolExecutor) -> None:
+        number, at, size = 0, 0, FIRST_BATCH
+        fetching = self._fetch(pool, 0, 0, size)
+        submitting: Optional[tuple[_Batch, Future[list[ValidationResult]]]] = None
+        while fetching is not None:
+            cases = fetching.result()
+            if not cases:
+                break
+            at += len(cases)
+            size = min(2 * size, LARGEST_BATCH)
+            number += 1
+            fetching = self._fetch(pool, number, at, size)
+            batch = _Batch(cases)
+            submission = Submission(self._outputs[number % 2], self._plan.common)
+            for case in cases:
+                done = self._plan.run(self._plan.kernel, case)
+                submission.add(case, done)
+                if self._plan.on_result is None:
+                    done.outputs = done.again = None  # they are in the shared file now
+                batch.executions.append(done)
+            if submitting is not None:
+                self._absorb(*submitting)
+                if self._stopped:
+                    return
+            submitting = batch, pool.submit(submission.send, self._transport)
+        if submitting is not None:
+            self._absorb(*submitting)
+
+    def _fetch(self, pool: ThreadPoolExecutor, number: int, at: int, size: int) -> Optional[Future[list[Case]]]:
+        count = min(size, self._plan.iterations - at)
+        if count <= 0:
+            return None
+        request = dict(self._plan.request, start=at, count=count, max_bytes=BATCH_BYTES)
+        return pool.submit(fetch, self._transport, request, self._inputs[number % 3])
+
+    def _absorb(self, batch: _Batch, submitted: Future[list[ValidationResult]]) -> None:
+        """Counts the verdicts of a batch."""
+        res = self._results
+        for case, done, result in zip(batch.cases, batch.executions, submitted.result()):
+            res.total += 1
+            if result.passed:
+                res.passed += 1
+            elif result.verdict in ("fail", "error"):
+                res.failed += 1
+                if len(res.failures) < MAX_KEPT:
+                    res.failures.append(result)
+            else:
+                if result.verdict == "not_run":
+                    res.not_run += 1
+                else:
+                    res.undecided += 1
+                if len(res.unjudged) < MAX_KEPT:
+                    res.unjudged.append(result)
+            if self._plan.on_result is not None:
+                self._plan.on_result(case, done, result)
+            if result.verdict in ("fail", "error") and self._plan.fail_fast:
+                self._stopped = True
+                break
+        self._bar.update(res.total, res.failed)

@@ -1,0 +1,101 @@
+"""Parts and images: what tensors travel in (docs/formats/http.md, "Execution by the client").
+
+A part is u32 length, JSON header, u64 length, safetensors image; all little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .results import ClientError
+
+Array = np.ndarray[Any, Any]
+
+# name of a data type: its name in a safetensors header, and numpy's, or "" where ml_dtypes has it
+FORMATS = {
+    "float64": ("F64", "<f8"), "float32": ("F32", "<f4"), "float16": ("F16", "<f2"),
+    "bfloat16": ("BF16", ""), "float8_e4m3fn": ("F8_E4M3", ""), "float8_e5m2": ("F8_E5M2", ""),
+    "int8": ("I8", "i1"), "int16": ("I16", "<i2"), "int32": ("I32", "<i4"), "int64": ("I64", "<i8"),
+    "uint8": ("U8", "u1"), "uint16": ("U16", "<u2"), "uint32": ("U32", "<u4"), "uint64": ("U64", "<u8"),
+    "bool": ("BOOL", "?"),
+}  # fmt: skip
+NAMES = {code: name for name, (code, _) in FORMATS.items()}
+
+_dtypes: dict[str, np.dtype[Any]] = {}
+_names: dict[np.dtype[Any], str] = {}
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype of a data type. ImportError where it needs ml_dtypes and there is none."""
+    dt = _dtypes.get(name)
+    if dt is None:
+        if name not in FORMATS:
+            raise ClientError(f"unknown data type {name!r}", hint="known are " + ", ".join(FORMATS))
+        code = FORMATS[name][1]
+        if code:
+            dt = np.dtype(code)
+        else:
+            try:
+                import ml_dtypes
+            except ImportError as exc:
+                raise ImportError(f"{name} arrays need ml_dtypes: pip install ml_dtypes") from exc
+            dt = np.dtype(getattr(ml_dtypes, name))
+        _dtypes[name] = dt
+    return dt
+
+
+def dtype_name(dt: np.dtype[Any]) -> str:
+    """The name of a numpy dtype. ClientError where the engine has no such type."""
+    name = _names.get(dt)
+    if name is None:
+        name = dt.name
+        if name not in FORMATS:
+            raise ClientError(f"arrays of {name} cannot be compared", hint="known types are " + ", ".join(FORMATS))
+        _names[dt] = name
+    return name
+
+
+def image_head(tensors: Mapping[str, Array]) -> tuple[bytes, int]:
+    """The header of an image, with its length before it, and the number of bytes of data after it."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, array in tensors.items():
+        end = at + array.nbytes
+        header[name] = {"dtype": FORMATS[dtype_name(array.dtype)][0], "shape": array.shape, "data_offsets": (at, end)}
+        at = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text, at
+
+
+def flat_bytes(array: Array) -> memoryview:
+    """The bytes of an array in C order and little-endian."""
+    array = np.ascontiguousarray(array)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("<"))
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def part_head(header: Mapping[str, Any], image: int) -> bytes:
+    """What stands before the image of a part."""
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<I", len(text)) + text + struct.pack("<Q", image)
+
+
+def parse_image(image: memoryview) -> dict[str, tuple[str, tuple[int, ...], memoryview]]:
+    """The tensors of an image: data type, shape and bytes by name."""
+    (length,) = struct.unpack("<Q", image[:8])
+    header = json.loads(bytes(image[8 : 8 + length]))
+    data = image[8 + length :]
+    out = {}
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        begin, end = entry["data_offsets"]
+        out[name] = (NAMES[entry["dtype"]], tuple(entry["shape"]), data[begin:end])
+    return out

@@ -1,0 +1,652 @@
+"""The client: every request to the engine as a method."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Optional, Union
+
+import numpy as np
+
+from . import _daemon, _fuzzing, _parts
+from ._case import Case, Execution
+from ._http import Transport
+from ._progress import Progress
+from .arrays import Arrays, arrays, to_numpy
+from .guard import Guard
+from .results import (
+    ClientError,
+    ConnectionFailed,
+    FuzzResults,
+    MinimizeResult,
+    ReproduceResult,
+    ValidationResult,
+    parse_result,
+)
+from .rng import generate_seed
+
+PROTOCOL = 2  # of the HTTP API
+Schema = Mapping[str, Any]
+OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
+
+
+class CaseInputs(dict[str, Any]):
+    """The inputs of a handed-out case by name. It remembers the case, so that submit_output need not send them back.
+
+    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case.
+    """
+
+    def __init__(self, case: Case) -> None:
+        super().__init__((v.name, array_of(v)) for v in case.inputs)
+        self.case = case.text
+        self._sums = self._checksums()
+
+    def _checksums(self) -> dict[str, tuple[Any, ...]]:
+        return {k: (a.shape, a.dtype, zlib.crc32(np.ascontiguousarray(a).data.cast("B"))) for k, a in self.items()}
+
+    def untouched(self) -> bool:
+        """Whether the inputs still are those of the case."""
+        try:
+            return self._checksums() == self._sums
+        except (AttributeError, TypeError, ValueError, BufferError):  # something else was put in
+            return False
+
+
+def array_of(view: Any) -> np.ndarray[Any, Any]:
+    """A fresh numpy array with the strides and the offset of an input."""
+    dt = _parts.numpy_dtype(view.dtype)
+    storage = np.array(view.storage)  # the memory it is a view of is used again for the next batch
+    if storage.size == 0 or 0 in view.shape:
+        return np.empty(view.shape, dt)
+    return np.ndarray(
+        view.shape, dt, storage, view.offset * dt.itemsize, tuple(s * dt.itemsize for s in view.strides)
+    )  # fmt: skip
+
+
+class Client:
+    """A client of the gpuemu daemon, which it starts if none runs.
+
+    It may be used by several threads, and as a context manager. Operators are those of the catalogue (`gpuemu ops`) and
+    those of the project's gpuemu.toml, which is looked for in the working directory and above.
+
+    Args:
+        socket_path: socket of the daemon; default GPUEMU_SOCKET, or gpuemu.sock in GPUEMU_HOME (~/.gpuemu).
+        timeout_ms: how long the daemon may be silent within one request.
+        config: path of gpuemu.toml; default: GPUEMU_CONFIG, or searched for.
+        start: whether to start a daemon where none answers.
+
+    Example:
+        >>> client = Client()
+        >>> client.ping()["protocol_version"]
+        2
+    """
+
+    def __init__(
+        self, socket_path: Optional[str] = None, timeout_ms: int = 30000, *, config: Optional[str] = None, start: bool = True
+    ) -> None:
+        self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
+        self._config = os.path.abspath(config) if config else _daemon.find_config()
+        self._start = start
+        self._checked = False
+
+    # ---- the connection --------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Closes the connections. The daemon goes on; another request connects again."""
+        self._transport.close()
+        self._checked = False
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _connect(self) -> Transport:
+        """The transport to a daemon that answers and speaks our protocol. Starts one if need be."""
+        if self._checked:
+            return self._transport
+        try:
+            ping = self._transport.json("GET", "/v1/ping")
+        except ConnectionFailed as exc:
+            if not self._start or exc.code != "daemon-unreachable":
+                raise
+            _daemon.start(self._transport.path)
+            ping = self._transport.json("GET", "/v1/ping")
+        if ping.get("protocol") != PROTOCOL:
+            raise ClientError(
+                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
+                f"{ping.get('protocol')}, this package speaks {PROTOCOL}", "other-version",
+                "gpuemu daemon stop ends it; the next request starts the right one",
+            )  # fmt: skip
+        self._checked = True
+        return self._transport
+
+    def _json(self, method: str, path: str, body: Optional[Any] = None) -> Any:
+        """A request with JSON in and out. A daemon that was stopped since the last request is started again."""
+        transport = self._connect()
+        try:
+            return transport.json(method, path, body)
+        except ConnectionFailed as exc:
+            if exc.code != "daemon-unreachable":
+                raise
+            self._checked = False
+            return self._connect().json(method, path, body)
+
+    def _request(self, **members: Any) -> dict[str, Any]:
+        """The members that most requests share, and the given ones that are not None."""
+        request: dict[str, Any] = {"python": sys.executable}
+        if self._config:
+            request["config"] = self._config
+        request.update((k, v) for k, v in members.items() if v is not None)
+        return request
+
+    def ping(self) -> dict[str, Any]:
+        """Asks the daemon for its version.
+
+        Returns:
+            A dict with version, protocol_version, uptime_secs and pid.
+        """
+        self._checked = False
+        self._connect()
+        ping = self._transport.json("GET", "/v1/ping")
+        return {"version": ping["version"], "protocol_version": ping["protocol"],
+                "uptime_secs": int(ping["uptime_seconds"]), "pid": ping["pid"]}  # fmt: skip
+
+    # ---- single outputs --------------------------------------------------------------------------------------------
+
+    def validate_op(
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Optional[str] = None,
+        seed: Optional[int] = None, **kwargs: Any,
+    ) -> ValidationResult:  # fmt: skip
+        """Judges an output against the reference of an operator.
+
+        Args:
+            op_name: operator of gpuemu.toml or of the catalogue.
+            inputs: the inputs by name; arrays of any framework.
+            output: what the kernel returned: an array, or a dict of arrays by name.
+            dtype: data type whose tolerances hold; it must be that of the inputs. Default: that.
+            seed: a name for the case, to find it again.
+            **kwargs: attributes of the operator, or arguments of the reference.
+        """
+        if dtype is not None:
+            for name, array in inputs.items():
+                found = _parts.dtype_name(to_numpy(array).dtype)
+                if found.startswith(("float", "bfloat")) and found != dtype:
+                    raise ClientError(f"input {name!r} is {found}, not {dtype}", hint="leave dtype out, or convert the input")
+        return self._submit(op_name, inputs, output, seed, None, None, kwargs)
+
+    def submit_output(
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
+        expected: Optional[Any] = None, tolerance: Optional[Any] = None, **kwargs: Any,
+    ) -> ValidationResult:  # fmt: skip
+        """Judges the output of a case that get_test_case or get_test_batch handed out, and stores the verdict.
+
+        Args:
+            op_name: the operator.
+            inputs: the inputs of the case.
+            output: what the kernel returned.
+            seed: seed of the case.
+            expected: reference values that the caller computed, as an array or a dict, instead of the operator's.
+            tolerance: with expected: an object or dict with atol and rtol; default: that of the data type.
+            **kwargs: attributes of the operator, or arguments of the reference.
+        """
+        return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs)
+
+    def _submit(
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: Optional[int], expected: Optional[Any],
+        tolerance: Optional[Any], kwargs: Mapping[str, Any],
+    ) -> ValidationResult:  # fmt: skip
+        header = self._request(op=op_name, kwargs=texts(kwargs) or None)
+        tensors = {"outputs/" + k: a for k, a in named(output, "output").items()}
+        if expected is not None:
+            tensors.update(("expected/" + k, a) for k, a in named(expected, "output").items())
+            if tolerance is not None:
+                header["tolerance"] = tolerance_of(tolerance)
+        if isinstance(inputs, CaseInputs) and not kwargs and expected is None and inputs.untouched():
+            header["case"] = inputs.case
+        else:
+            tensors.update(("inputs/" + k, to_numpy(a)) for k, a in inputs.items())
+            header["seed"] = str(generate_seed() if seed is None else seed)
+        return parse_result(self._post_part("/v1/submit", header, tensors)["result"])
+
+    def _post_part(self, path: str, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray[Any, Any]]) -> Any:
+        """Sends one part and returns the JSON of the answer."""
+        head, size = _parts.image_head(tensors)
+        first = _parts.part_head(header, len(head) + size) + head
+        length = len(first) + size
+        if length <= 1 << 20:  # small: one buffer can be sent again if the daemon has closed the connection
+            whole = b"".join([first, *(_parts.flat_bytes(a) for a in tensors.values())])
+            response = self._connect().request("POST", path, whole, _fuzzing.SUBMISSION_TYPE)
+        else:
+            self._connect().json("GET", "/v1/ping")  # the connection is fresh
+            pieces = (p for p in (first, *(_parts.flat_bytes(a) for a in tensors.values())))
+            response = self._transport.request("POST", path, pieces, _fuzzing.SUBMISSION_TYPE, length)
+        return json.loads(self._transport.read(response))
+
+    def check_gradients(
+        self, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
+        tolerance: Optional[Any] = None, **attrs: Any,
+    ) -> ValidationResult:  # fmt: skip
+        """Judges gradients against those of the fp64 oracle: exact ones, or central differences of its values.
+
+        Args:
+            op_name: operator whose reference is in the catalogue.
+            inputs: the inputs of the forward pass by name.
+            grad_outputs: the gradient that came from above: an array, or a dict by output.
+            grads: the gradients that the backward pass gave, by input; inputs without one are left out.
+            tolerance: an object or dict with atol and rtol instead of the bound.
+            **attrs: attributes of the operator.
+        """
+        header = self._request(op=op_name, kwargs=texts(attrs) or None)
+        if tolerance is not None:
+            header["tolerance"] = tolerance_of(tolerance)
+        tensors = {"inputs/" + k: to_numpy(a) for k, a in inputs.items()}
+        tensors.update(("grad_outputs/" + k, a) for k, a in named(grad_outputs, "output").items())
+        tensors.update(("grads/" + k, to_numpy(a)) for k, a in grads.items())
+        return parse_result(self._post_part("/v1/gradients", header, tensors)["result"])
+
+    def compare(
+        self, got: Any, want: Any, atol: Optional[float] = None, rtol: Optional[float] = None, *, tolerance: Optional[Any] = None
+    ) -> dict[str, Any]:
+        """Compares two arrays, or two dicts of arrays, in the engine; nothing is stored.
+
+        Args:
+            got: what is to be judged.
+            want: what it should be.
+            atol, rtol: tolerances; default: those of the data type of got.
+            tolerance: an object or dict with atol and rtol, instead of the two.
+
+        Returns:
+            A dict with passed, message and outputs: one dict per array with max_abs, max_rel, mismatched and the rest
+            of the statistics.
+        """
+        header: dict[str, Any] = {}
+        if tolerance is not None:
+            header["tolerance"] = tolerance_of(tolerance)
+        elif atol is not None or rtol is not None:
+            header["tolerance"] = {"atol": atol or 0.0, "rtol": rtol or 0.0}
+        tensors = {"got/" + k: a for k, a in named(got, "output").items()}
+        tensors.update(("want/" + k, a) for k, a in named(want, "output").items())
+        reply: dict[str, Any] = self._post_part("/v1/compare", header, tensors)
+        return reply
+
+    # ---- fuzzing ---------------------------------------------------------------------------------------------------
+
+    def fuzz_op_client_side(
+        self, op_name: str, run_op: Optional[Callable[..., Any]] = None, iterations: int = 100,
+        seed: Optional[int] = None, fail_fast: bool = False, op_schema: Optional[Schema] = None,
+        dtypes: Optional[Sequence[str]] = None, *, op_fn: Optional[Callable[..., Any]] = None,
+        value_distribution: Optional[str] = None, layouts: Optional[Sequence[str]] = None,
+        shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None, attrs: Optional[Mapping[str, Any]] = None,
+        framework: Optional[str] = None, device: Optional[str] = None, outputs: Optional[str] = None,
+        repeat: bool = False, store: str = "all", progress: Optional[bool] = None, on_case: Optional[OnCase] = None,
+    ) -> FuzzResults:  # fmt: skip
+        """Fuzzes a kernel that runs in this process: the engine makes the cases and judges what comes out.
+
+        Args:
+            op_name: operator of gpuemu.toml or of the catalogue.
+            run_op: the kernel: takes a dict of arrays by name (and those attributes of the operator that it has
+                parameters for), returns an array, a tuple or a dict. Also as op_fn.
+            iterations: number of cases.
+            seed: master seed: the same seed gives the same cases. Default: a fresh one, which the result has.
+            fail_fast: end at the first failure.
+            op_schema: shapes from shared dims, for an operator that the catalogue does not know or for other sizes:
+                {"name", "dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}], "output": {"name", "dims"}}.
+            dtypes: data types to draw from.
+            value_distribution: how values are drawn: mixed (default), adversarial, uniform, normal, …
+            layouts: memory layouts to draw from: contiguous, strided, transposed, …
+            shapes: name of a strategy, or a dict of dims with the sizes to draw from, as {"H": [64, 65]}.
+            attrs: attributes of the operator to fix, as {"causal": True}.
+            framework: numpy (default), torch, jax, tensorflow or cupy: whose arrays the kernel gets.
+            device: device of those arrays, as "cuda:1"; default: the first GPU if there is one.
+            outputs: "returned" by the kernel (default), or "allocated": the kernel is called with a second dict of
+                outputs to write to, which are poisoned and have red zones.
+            repeat: run each case twice and compare bit for bit.
+            store: which verdicts to store: all, failures or none.
+            progress: whether to show a progress bar; default: on a terminal or in a notebook.
+            on_case: called after each verdict with the case, fresh inputs, the outputs and the result.
+
+        Returns:
+            FuzzResults; print it, or look at passed, failed and failures.
+
+        Example:
+            >>> results = client.fuzz_op_client_side("softmax", run_op=lambda i: my_softmax(i["input"]))
+            >>> print(f"Passed: {results.passed}/{results.total}")
+        """
+        kernel = run_op or op_fn
+        if kernel is None or (run_op is not None and op_fn is not None):
+            raise TypeError("fuzz_op_client_side() needs exactly one of run_op and op_fn")
+        where = arrays(framework, device)
+        kind = outputs or getattr(kernel, "gpuemu_outputs", "returned")
+        guard = Guard(where, outputs=kind, repeat=repeat)
+        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
+        plan = _fuzzing.Plan(
+            request=request, common=self._request(store=store), kernel=kernel, run=guard.run, iterations=iterations,
+            seed=int(request["seed"]), label=op_name, fail_fast=fail_fast, progress=progress,
+        )  # fmt: skip
+        if on_case is not None:
+            plan.on_result = _case_hook(where, on_case)
+        return _fuzzing.Loop(self._connect(), plan).run()
+
+    def _cases(
+        self, op_name: str, seed: Optional[int], op_schema: Optional[Schema] = None,
+        dtypes: Optional[Sequence[str]] = None, value_distribution: Optional[str] = None,
+        layouts: Optional[Sequence[str]] = None, shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None,
+        attrs: Optional[Mapping[str, Any]] = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """A CasesRequest without count and start."""
+        request = self._request(
+            op=op_name, seed=str(generate_seed() if seed is None else seed), values=value_distribution,
+            schema=None if op_schema is None else dict(op_schema), attrs=texts(attrs or {}) or None,
+            dtypes=None if dtypes is None else [str(d) for d in dtypes],
+            layouts=None if layouts is None else [str(x).lower() for x in layouts],
+        )  # fmt: skip
+        del request["python"]
+        if isinstance(shapes, str):
+            request["shapes"] = shapes
+        elif shapes is not None:
+            request["dims"] = {name: [int(n) for n in sizes] for name, sizes in shapes.items()}
+        return request
+
+    def get_test_case(self, op_name: str, seed: Optional[int] = None, **options: Any) -> dict[str, Any]:
+        """One case with its inputs, for a caller that runs the kernel itself.
+
+        Args:
+            op_name: the operator.
+            seed: master seed; default: a fresh one.
+            **options: as of get_test_batch.
+
+        Returns:
+            A dict with seed, inputs (arrays by name), shape, dtype, layout, and case, attrs, index.
+        """
+        return next(iter(self.get_test_batch(op_name, 1, seed, **options)))
+
+    def get_test_batch(
+        self, op_name: str, count: int = 10, seed: Optional[int] = None, op_schema: Optional[Schema] = None,
+        dtypes: Optional[Sequence[str]] = None, *, value_distribution: Optional[str] = None,
+        layouts: Optional[Sequence[str]] = None, shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None,
+        attrs: Optional[Mapping[str, Any]] = None,
+    ) -> TestBatch:  # fmt: skip
+        """Cases with their inputs, for a caller that runs the kernel itself and submits what comes out.
+
+        They are streamed: looping over the batch holds a few cases in memory, whatever count is.
+
+        Args:
+            op_name: the operator.
+            count: number of cases.
+            seed: master seed; default: a fresh one.
+            op_schema, dtypes, value_distribution, layouts, shapes, attrs: as of fuzz_op_client_side.
+
+        Returns:
+            A sequence of dicts as of get_test_case.
+        """
+        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
+        if count < 1:
+            raise ClientError(f"{count} cases asked for", hint="ask for at least one")
+        return TestBatch(self, request, count)
+
+    def fuzz_op(
+        self, op_name: str, seed: Optional[int] = None, iterations: int = 100, fail_fast: bool = False,
+        batch_sizes: Optional[Sequence[int]] = None, seq_lengths: Optional[Sequence[int]] = None,
+        hidden_dims: Optional[Sequence[int]] = None, dtypes: Optional[Sequence[str]] = None,
+        layouts: Optional[Sequence[str]] = None, *, value_distribution: Optional[str] = None,
+        shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None, progress: Optional[bool] = None,
+    ) -> FuzzResults:  # fmt: skip
+        """Fuzzes an operator whose candidate is configured in gpuemu.toml; the engine runs it.
+
+        Args:
+            op_name: operator of gpuemu.toml.
+            seed: master seed; default: a fresh one.
+            iterations: number of cases per data type.
+            fail_fast: end at the first failure.
+            batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from.
+            dtypes, layouts, value_distribution, shapes, progress: as of fuzz_op_client_side.
+        """
+        dims = dict(shapes) if isinstance(shapes, Mapping) else {}
+        for name, sizes in (("B", batch_sizes), ("S", seq_lengths), ("H", hidden_dims)):
+            if sizes is not None:
+                dims[name] = list(sizes)
+        request = self._cases(op_name, seed, None, dtypes, value_distribution, layouts, dims or None)
+        request.update(self._request(
+            kind="fuzz", ops=[op_name], iterations=iterations, fail_fast=fail_fast, dir=os.getcwd(), attached=True,
+            shapes=shapes if isinstance(shapes, str) else None,
+        ))  # fmt: skip
+        del request["op"]
+        results = FuzzResults(int(request["seed"]), 0, 0, 0)
+        started = time.monotonic()
+        bar = Progress(op_name, iterations, progress)
+        try:
+            for event in self._connect().events("/v1/run", request):
+                bar.update(event["done"], event["failed"])
+                if event["type"] == "failure" and len(results.failures) < _fuzzing.MAX_KEPT:
+                    results.failures.append(parse_result(event["result"]))
+                if event["type"] == "done":
+                    _fuzzing.raise_error(event)
+                    results.total, results.passed, results.failed = event["done"], event["passed"], event["failed"]
+                    results.not_run, results.undecided = event["not_run"], event["undecided"]
+        finally:
+            bar.close()
+        results.duration = time.monotonic() - started
+        return results
+
+    # ---- stored results --------------------------------------------------------------------------------------------
+
+    def get_result(self, seed: int) -> Optional[ValidationResult]:
+        """The newest stored result of a case, by its seed; None if there is none."""
+        found = self._json("POST", "/v1/results", {"seed": str(seed), "limit": 1})["results"]
+        return parse_result(found[0]) if found else None
+
+    def list_results(self, limit: int = 100) -> list[ValidationResult]:
+        """Stored results, newest first."""
+        return [parse_result(r) for r in self._json("POST", "/v1/results", {"limit": limit})["results"]]
+
+    def list_failures(self, limit: int = 20, op_name: Optional[str] = None) -> list[ValidationResult]:
+        """Stored failures, newest first."""
+        body = {"limit": limit, **({"op": op_name} if op_name else {})}
+        return [parse_result(r) for r in self._json("POST", "/v1/failures", body)["results"]]
+
+    def store_baseline(self, tag: str) -> dict[str, Any]:
+        """Keeps the results of the newest finished test or ci run of the project under a tag, to compare later ones with."""
+        reply: dict[str, Any] = self._json("POST", "/v1/baselines", self._request(tag=tag))
+        return reply
+
+    def reproduce(self, seed: Union[int, str], op_name: Optional[str] = None) -> ReproduceResult:
+        """Makes a case again: its inputs, and its verdict of now where the engine can execute the operator.
+
+        Args:
+            seed: seed of a stored case, or a case in one line.
+            op_name: decides where a seed has cases of several operators.
+        """
+        target = {"case": seed} if isinstance(seed, str) and not seed.isdigit() else {"seed": str(seed)}
+        request = self._request(op=op_name, **target)
+        reply = self._json("POST", "/v1/reproduce", request)
+        del request["python"]
+        image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
+        inputs = {}
+        for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items():
+            inputs[name] = np.frombuffer(data, _parts.numpy_dtype(dtype)).reshape(shape).copy()
+        stored = parse_result(reply["stored"]) if reply.get("stored") else None
+        result = parse_result(reply["result"]) if reply.get("result") else stored
+        if result is None:
+            result = ValidationResult(False, 0, op_name or "", verdict="not_run", case=reply["case"],
+                                      message="only the client can execute this operator")  # fmt: skip
+        return ReproduceResult(result, inputs, stored, reply["still_fails"], reply["executable"])
+
+    def minimize(
+        self, seed: Union[int, str], strategy: Optional[str] = None, max_iters: int = 100, *,
+        op_name: Optional[str] = None, progress: Optional[bool] = None,
+    ) -> MinimizeResult:  # fmt: skip
+        """Looks for a simpler case that fails in the same way, of an operator that the engine can execute.
+
+        Args:
+            seed: seed of a stored case, or a case in one line.
+            strategy: binary-search-dims, binary-search-values, or None for both.
+            max_iters: how many cases to try.
+            op_name: decides where a seed has cases of several operators.
+            progress: whether to show a progress bar; default: on a terminal or in a notebook.
+        """
+        by_text = isinstance(seed, str) and not seed.isdigit()
+        request = self._request(
+            case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
+            max_iters=max_iters,
+        )  # fmt: skip
+        reply = self._work("/v1/minimize", request, "minimize", progress)
+        result = parse_result(reply["minimized"])
+        shape = result.repro_info.shape if result.repro_info else ()
+        return MinimizeResult(
+            original_seed=int(reply["original"]["seed"]), minimized_seed=result.seed, minimized_shape=shape, result=result,
+            case=reply["case"], executed=reply["executed"], unchanged=reply["unchanged"],
+        )  # fmt: skip
+
+    def calibrate(
+        self, op_name: str, dtype: Optional[str] = None, iterations: int = 100, *, seed: Optional[int] = None,
+        progress: Optional[bool] = None,
+    ) -> list[dict[str, Any]]:  # fmt: skip
+        """Fits a tolerance to the configured candidate of an operator, which is taken to be right.
+
+        Returns:
+            One dict per data type: atol, rtol, fitted, held_out, false_alarms and false_alarm_rate.
+        """
+        request = self._request(
+            op=op_name, dtype=dtype, iterations=iterations, seed=None if seed is None else str(seed)
+        )
+        reply = self._work("/v1/calibrate", request, "calibrate " + op_name, progress)
+        calibrations: list[dict[str, Any]] = reply["calibrations"]
+        return calibrations
+
+    def fit_tolerance(
+        self, dtype: str, samples: Sequence[Mapping[str, float]], percentile: float = 95.0, factor: float = 1.5
+    ) -> dict[str, Any]:
+        """Fits a tolerance to the errors of runs that are right: factor times a percentile, tried on the other half.
+
+        Args:
+            dtype: data type of the outputs.
+            samples: a dict with max_abs and max_want per run, as compare gives them.
+            percentile: of the errors.
+            factor: what it is multiplied by.
+        """
+        body = {"dtype": dtype, "percentile": percentile, "factor": factor,
+                "samples": [{"max_abs": s["max_abs"], "max_want": s["max_want"]} for s in samples]}  # fmt: skip
+        reply: dict[str, Any] = self._json("POST", "/v1/fit", body)
+        return reply
+
+    def _work(self, path: str, request: dict[str, Any], label: str, progress: Optional[bool]) -> dict[str, Any]:
+        """A long request: follows its progress and returns its reply."""
+        bar: Optional[Progress] = None
+        try:
+            for event in self._connect().events(path, request):
+                if event["type"] == "done":
+                    _fuzzing.raise_error(event)
+                    reply: dict[str, Any] = event["reply"]
+                    return reply
+                if bar is None:
+                    bar = Progress(label, event["budget"], progress)
+                bar.update(event["done"])
+        finally:
+            if bar is not None:
+                bar.close()
+        raise ConnectionFailed("the stream of events ends too early", "daemon-lost", "gpuemu daemon logs tells why")
+
+    def lint_kernel(self, ptx_content: str, kernel_name: Optional[str] = None) -> list[dict[str, Any]]:
+        """Checks compiled PTX against the configured limits. This version of the engine has no PTX analyser yet.
+
+        Raises:
+            ClientError: with code not-in-this-version.
+        """
+        raise ClientError("this version of gpuemu does not analyse PTX", "not-in-this-version")
+
+
+class TestBatch(Sequence[dict[str, Any]]):
+    """Cases that are streamed while one loops over them; an index fetches that one case."""
+
+    __test__ = False  # not a class of tests, whatever its name suggests to pytest
+
+    def __init__(self, client: Client, request: dict[str, Any], count: int) -> None:
+        self._client = client
+        self._request = request
+        self._count = count
+
+    @property
+    def seed(self) -> int:
+        """The master seed."""
+        return int(self._request["seed"])
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        # A connection of its own: the loop's body may send requests while the stream is open.
+        self._client._connect()
+        transport = Transport(self._client._transport.path, self._client._transport.timeout)
+        with contextlib.closing(transport):
+            request = dict(self._request, start=0, count=self._count)
+            yield from map(_as_dict, _fuzzing.stream(transport, request))
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._count))]
+        at = index + self._count if index < 0 else index
+        if not 0 <= at < self._count:
+            raise IndexError(index)
+        request = dict(self._request, start=at, count=1)
+        return _as_dict(next(_fuzzing.stream(self._client._connect(), request)))
+
+
+def _as_dict(case: Case) -> dict[str, Any]:
+    first = case.inputs[0] if case.inputs else None
+    layout = next((w.partition("]:")[2].partition(":")[0] for w in case.text.split() if w.startswith("in=")), "")
+    return {
+        "seed": case.seed, "inputs": CaseInputs(case), "shape": tuple(first.shape) if first else (),
+        "strides": tuple(first.strides) if first else (), "dtype": case.dtype, "layout": layout, "attrs": case.attrs,
+        "case": case.text, "index": case.index,
+    }  # fmt: skip
+
+
+def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
+    def hook(case: Case, done: Execution, result: ValidationResult) -> None:
+        inputs = {v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs}
+        on_case(case, inputs, done.outputs, result)
+
+    return hook
+
+
+def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Outputs by name; a single array, or a tuple as the kernel returned it, gets names by place."""
+    if isinstance(value, Mapping):
+        return {str(k): to_numpy(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)) and not all(isinstance(v, (int, float, complex)) for v in value):
+        if len(value) == 1:
+            return {default: to_numpy(value[0])}
+        return {f"{default}{i}": to_numpy(v) for i, v in enumerate(value)}
+    return {default: to_numpy(value)}
+
+
+def texts(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as the text that the engine reads."""
+    out = {}
+    for name, value in attrs.items():
+        if isinstance(value, (bool, np.bool_)):
+            out[name] = "true" if value else "false"
+        elif isinstance(value, (int, np.integer)):
+            out[name] = str(int(value))
+        elif isinstance(value, (float, np.floating)):
+            out[name] = repr(float(value))
+        elif isinstance(value, str):
+            out[name] = value
+        else:
+            raise ClientError(f"argument {name!r} is a {type(value).__name__}", hint="pass a number, a bool or a string")
+    return out
+
+
+def tolerance_of(value: Any) -> dict[str, float]:
+    """atol and rtol of an object or a dict."""
+    if isinstance(value, Mapping):
+        return {"atol": float(value["atol"]), "rtol": float(value["rtol"])}
+    return {"atol": float(value.atol), "rtol": float(value.rtol)}
+
