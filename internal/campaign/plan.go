@@ -48,6 +48,7 @@ type Options struct {
 	Shapes     string
 	DTypes     []dtype.DType
 	Layouts    []tensor.Layout
+	Dims       map[string][]int // the only sizes of these dimensions
 }
 
 // Shard is part I of N of a campaign, counted from 1. The zero value is the whole.

@@ -142,7 +142,7 @@ func catalogueSubject(name string) (*subject, bool) {
 		return nil, false
 	}
 	return &subject{
-		name: name, schema: entry.Schema, entry: entry, reference: "builtin:" + entry.Name,
+		name: name, schema: entry.Schema, entry: entry, reference: "builtin:" + entry.Name, guardInputs: true,
 		rules: rules{checkNaN: true, checkInf: true},
 	}, true
 }
@@ -329,7 +329,7 @@ func (s *subject) chooseAttrs(op *config.Op) error {
 func (s *subject) strategy(o *Options) gen.Strategy {
 	st := gen.Strategy{
 		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.dtypes,
-		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs,
+		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs, Dims: o.Dims,
 	}
 	if len(o.Layouts) > 0 {
 		st.Layouts = o.Layouts

@@ -39,6 +39,8 @@ type Strategy struct {
 	// FiniteOnly leaves out NaN and infinities. The case says so with "/finite" after the distribution.
 	FiniteOnly bool
 	Attrs      opspec.Attrs // attributes that are not drawn
+	// Dims lists, for some dimensions, the only sizes they get, whatever Shapes says.
+	Dims map[string][]int
 }
 
 // Named is a name with one sentence on what it is for.

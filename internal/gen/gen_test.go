@@ -92,6 +92,41 @@ func allStrategies() []Strategy {
 }
 
 // TestDeterminism: the order of calls and the number of goroutines do not matter, nor does going through text.
+// Listed sizes are the only ones, under every strategy; the other dimensions stay as the strategy draws them.
+func TestListedDims(t *testing.T) {
+	s := &opspec.Schema{Name: "x", Dims: []opspec.Dim{{Name: "M", Candidates: []int{4}, Empty: true},
+		{Name: "N", Candidates: []int{7}, Max: 5000}, {Name: "P", Expr: "M+N"}},
+		Inputs: []opspec.Input{{Name: "a", Dims: []string{"M", "N"}}}}
+	for _, strategy := range ShapeStrategies() {
+		if strategy.Name == "zero_size" { // only M may be empty, and it is listed below
+			continue
+		}
+		stream, err := Cases(s, Strategy{Shapes: strategy.Name, Dims: map[string][]int{"M": {3, 4097}}}, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", strategy.Name, err)
+		}
+		seen := map[int]bool{}
+		for i := range 50 {
+			c, err := stream.Case(i)
+			if err != nil {
+				t.Fatalf("%s: %v", strategy.Name, err)
+			}
+			seen[c.Inputs[0].Shape[0]] = true
+		}
+		if len(seen) != 2 || !seen[3] || !seen[4097] {
+			t.Errorf("%s: M has sizes %v, want 3 and 4097", strategy.Name, seen)
+		}
+	}
+	for name, dims := range map[string]map[string][]int{
+		"no dimension": {"Q": {1}}, "follows from others": {"P": {1}}, "no size to choose": {"M": {}},
+		"cannot be 5001": {"N": {5001}}, "cannot be 0": {"N": {0}}, "cannot be -1": {"M": {-1}},
+	} {
+		if _, err := Cases(s, Strategy{Dims: dims}, 1); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("Dims %v: error %v, want one with %q", dims, err, name)
+		}
+	}
+}
+
 func TestDeterminism(t *testing.T) {
 	s := attentionLike()
 	for _, st := range allStrategies() {

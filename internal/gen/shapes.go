@@ -5,8 +5,10 @@ package gen
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
@@ -90,8 +92,10 @@ type shaper struct {
 	strategy *shapeStrategy
 	maxElems int
 	fixed    opspec.Attrs
-	empty    []string // dimensions that may be 0
-	free     []string
+	listed   map[string][]int // the only sizes of these dimensions
+	free     []string         // dimensions that do not follow from others
+	drawn    []string         // those of them that the strategy decides on
+	empty    []string         // those of drawn that may be 0
 }
 
 // choice is one draw that fulfils the schema.
@@ -102,7 +106,10 @@ type choice struct {
 }
 
 func newShaper(s *opspec.Schema, prog *opspec.Program, st Strategy) (shaper, error) {
-	sh := shaper{schema: s, prog: prog, maxElems: st.MaxElems, fixed: st.Attrs}
+	sh := shaper{schema: s, prog: prog, maxElems: st.MaxElems, fixed: st.Attrs, listed: st.Dims}
+	if err := checkListed(s, st.Dims); err != nil {
+		return sh, err
+	}
 	for i := range shapeStrategies {
 		if shapeStrategies[i].Name == st.Shapes {
 			sh.strategy = &shapeStrategies[i]
@@ -117,8 +124,11 @@ func newShaper(s *opspec.Schema, prog *opspec.Program, st Strategy) (shaper, err
 			continue
 		}
 		sh.free = append(sh.free, d.Name)
-		if d.AllowsEmpty() {
-			sh.empty = append(sh.empty, d.Name)
+		if _, ok := sh.listed[d.Name]; !ok {
+			sh.drawn = append(sh.drawn, d.Name)
+			if d.AllowsEmpty() {
+				sh.empty = append(sh.empty, d.Name)
+			}
 		}
 	}
 	if sh.strategy.Name == "zero_size" && len(sh.empty) == 0 {
@@ -126,6 +136,33 @@ func newShaper(s *opspec.Schema, prog *opspec.Program, st Strategy) (shaper, err
 			"operator %q has no dimension that may be empty", s.Name)
 	}
 	return sh, nil
+}
+
+// checkListed refuses sizes that the schema does not have or does not allow.
+func checkListed(s *opspec.Schema, listed map[string][]int) error {
+	for _, name := range slices.Sorted(maps.Keys(listed)) {
+		d, ok := s.Dim(name)
+		if !ok {
+			var known []string
+			for i := range s.Dims {
+				known = append(known, s.Dims[i].Name)
+			}
+			return diag.Errorf(BadStrategy, "it has "+strings.Join(known, ", "), "operator %q has no dimension %q", s.Name, name)
+		}
+		if d.Derived() {
+			return diag.Errorf(BadStrategy, "list those it follows from: "+d.Expr, "dimension %q of operator %q follows from others",
+				name, s.Name)
+		}
+		if len(listed[name]) == 0 {
+			return diag.Errorf(BadStrategy, "", "dimension %q of operator %q has no size to choose from", name, s.Name)
+		}
+		for _, v := range listed[name] {
+			if !d.Generates(v) {
+				return diag.Errorf(BadStrategy, "", "dimension %q of operator %q cannot be %d", name, s.Name, v)
+			}
+		}
+	}
+	return nil
 }
 
 // choose draws until the schema is fulfilled and every tensor is small enough.
@@ -181,8 +218,8 @@ func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 	case "zero_size":
 		dims[sh.empty[r.Intn(len(sh.empty))]] = 0
 	case "large":
-		if len(sh.free) > 0 {
-			name := sh.free[r.Intn(len(sh.free))]
+		if len(sh.drawn) > 0 {
+			name := sh.drawn[r.Intn(len(sh.drawn))]
 			dims[name] = sh.drawDim(r, name, func(d *opspec.Dim, _ *rng.RNG) []int {
 				if d.Max != 0 && d.Max < longAxes[0] {
 					return []int{d.Max}
@@ -197,6 +234,9 @@ func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 // drawDim draws one size that the dimension allows. Where the strategy offers none (powers of two for "D % 3 == 0"),
 // the operator's own sizes are taken.
 func (sh *shaper) drawDim(r *rng.RNG, name string, sizes func(*opspec.Dim, *rng.RNG) []int) int {
+	if list := sh.listed[name]; len(list) > 0 {
+		return list[r.Intn(len(list))]
+	}
 	d, _ := sh.schema.Dim(name)
 	allowed := func(list []int) []int {
 		return slices.DeleteFunc(slices.Clone(list), func(v int) bool { return !d.Generates(v) || !sh.prog.Admits(name, v) })
@@ -242,7 +282,7 @@ func (sh *shaper) largest(shapes ...map[string]tensor.Shape) int {
 
 // shrink replaces the largest dimension (the first of several) by the next smaller size: one of its own, else half.
 func (sh *shaper) shrink(dims map[string]int) bool {
-	order := slices.Clone(sh.free)
+	order := slices.Clone(sh.drawn)
 	slices.SortStableFunc(order, func(x, y string) int { return cmp.Compare(dims[y], dims[x]) })
 	for _, name := range order {
 		d, _ := sh.schema.Dim(name)
