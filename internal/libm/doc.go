@@ -21,6 +21,7 @@
 package libm
 
 //go:generate go test ./gen -run ^TestTables$ -count=1 -update
+//go:generate go test . -run ^TestPythonTables$ -count=1 -update-python
 
 // MaxErrULP bounds the error of every function of the package, in units in the last place.
 const MaxErrULP = 1.0
