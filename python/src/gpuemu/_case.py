@@ -7,7 +7,7 @@ int8 to int64 uint8 to uint64 bool. Strides and offsets count elements, not byte
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class OutputSpec:
 
     name: str
     dtype: str
-    shape: Optional[tuple[int, ...]]  # None: not known beforehand
+    shape: tuple[int, ...] | None  # None: not known beforehand
 
 
 @dataclass(eq=False)
@@ -44,7 +44,7 @@ class Case:
     dtype: str
     attrs: dict[str, Any]
     inputs: list[View]
-    outputs: Optional[list[OutputSpec]]  # None: the op has no schema
+    outputs: list[OutputSpec] | None  # None: the op has no schema
 
 
 @dataclass
@@ -70,8 +70,8 @@ class Failure:
 class Execution:
     """What came out of one case: outputs or a failure, never both."""
 
-    outputs: Optional[dict[str, np.ndarray[Any, Any]]]
-    again: Optional[dict[str, np.ndarray[Any, Any]]] = None  # of the second execution
+    outputs: dict[str, np.ndarray[Any, Any]] | None
+    again: dict[str, np.ndarray[Any, Any]] | None = None  # of the second execution
     findings: list[Finding] = field(default_factory=list)
-    failure: Optional[Failure] = None
+    failure: Failure | None = None
     time_ns: int = 0  # in the kernel, up to the end of its work on the device; the first execution alone

@@ -1,0 +1,506 @@
+"""The guard: runs a kernel on one case and watches its memory.
+
+Every input and every output that the guard allocates lies between red zones, bytes of a known pattern. After the run
+the inputs and all red zones are compared bit for bit with what they were. Outputs are filled with a pattern before the
+run. An element that still has it may be chance; so the case runs once more with another pattern, and what followed the
+pattern was not written.
+
+The patterns of floats are NaN: a kernel that reads where it must not has NaN in its result, not luck. Those of inputs
+and outputs differ: a kernel that copies beyond the end of both is seen. The guard reports; it judges nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import time
+import traceback
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Callable
+
+import numpy as np
+
+from gpuemu._case import Case, Execution, Failure, Finding, OutputSpec, View
+from gpuemu.arrays import (
+    ALIGNMENT,
+    ITEM_SIZES,
+    Arrays,
+    Refusal,
+    aligned_bytes,
+    contiguous_strides,
+    name_of,
+    numpy_dtype,
+)
+
+if TYPE_CHECKING:
+    NDArray = np.ndarray[Any, Any]
+else:
+    NDArray = np.ndarray
+
+RED_ZONE = 256  # bytes before and after each buffer; after it up to the next multiple of 256 more
+MAX_TRACE = 16 << 10  # characters of a traceback that are kept: the end tells most
+MAX_MESSAGE = 500  # characters of the text of an exception in a message
+KEPT_MEMORY = 16 << 20  # bytes; half of what the C library keeps between cases
+COMPARE_BLOCK = 1 << 15  # words compared at once: 256 KiB of each side fit into a second-level cache
+_NEW_PROCESS = "a device context does not recover from this: fix the kernel, then start a new process"
+_OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+# dtype: bits of an element in the red zones of inputs, in those of outputs, and in outputs before the first and the
+# second run. Floats have quiet NaN with a payload (float8: the NaN that there are), so that nothing computed has them.
+_PATTERNS = {
+    "float64": (0x7FF8A5A5A5A5A5A5, 0x7FF85A5A5A5A5A5A, 0x7FF8C3C3C3C3C3C3, 0x7FF83C3C3C3C3C3C),
+    "float32": (0x7FE5A5A5, 0x7FDA5A5A, 0x7FC3C3C3, 0x7FFC3C3C),
+    "float16": (0x7FA5, 0x7F5A, 0x7EC3, 0x7F3C),
+    "bfloat16": (0x7FE5, 0x7FDA, 0x7FC3, 0x7FFC),
+    "float8_e4m3fn": (0x7F, 0xFF, 0x7F, 0xFF),
+    "float8_e5m2": (0x7E, 0xFE, 0x7D, 0xFD),
+}
+_BYTES = (0xA5, 0x5A, 0xC3, 0x3C)  # the same for all other dtypes
+_BITS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<u8")}
+
+
+def _pattern(dtype: str, which: int) -> Any:
+    bits = _BITS[ITEM_SIZES[dtype]]
+    value = _PATTERNS[dtype][which] if dtype in _PATTERNS else int.from_bytes([_BYTES[which]] * bits.itemsize, "little")
+    return bits.type(value)
+
+
+class _Zone:
+    """The pattern of the red zones around buffers of one dtype."""
+
+    def __init__(self, dtype: str, which: int) -> None:
+        bits = _BITS[ITEM_SIZES[dtype]]
+        self.array = np.full(2 * RED_ZONE // bits.itemsize, _pattern(dtype, which), bits).view(np.uint8)
+        self.before = self.array[:RED_ZONE]
+        self.bytes = self.array.tobytes()
+        self.before_bytes = self.bytes[:RED_ZONE]
+
+
+_INPUT_ZONES = {dtype: _Zone(dtype, 0) for dtype in ITEM_SIZES}
+_OUTPUT_ZONES = {dtype: _Zone(dtype, 1) for dtype in ITEM_SIZES}
+_POISON = {dtype: (_pattern(dtype, 2), _pattern(dtype, 3)) for dtype in ITEM_SIZES}
+
+# Where one tensor lies in the memory of all: its first byte, the one behind its last, the end of the zone behind it.
+_Place = tuple[int, int, int]
+
+
+def _places(sizes: Iterable[int]) -> list[_Place]:
+    places, at = [], 0
+    for size in sizes:
+        start = at + RED_ZONE
+        end = start + size
+        at = -(-end // ALIGNMENT) * ALIGNMENT + RED_ZONE
+        places.append((start, end, at))
+    return places
+
+
+def _memory(places: list[_Place]) -> NDArray:
+    """Memory of the host for these places, not initialised."""
+    return aligned_bytes(places[-1][2] if places else 0)
+
+
+def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] | None:
+    """The names of attributes that a kernel takes, by its signature; None: all of them.
+
+    leading is the number of its first parameters that are no attributes: inputs, and outputs where it is given them.
+    """
+    try:
+        parameters = list(inspect.signature(kernel).parameters.values())
+    except (TypeError, ValueError):
+        return frozenset()  # a function written in C that does not say
+    if any(p.kind == p.VAR_KEYWORD for p in parameters):
+        return None
+    return frozenset(p.name for p in parameters[leading:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+
+
+def describe(exc: BaseException) -> str:
+    """The last line of a traceback, cut to what a message can bear."""
+    text = "".join(traceback.format_exception_only(type(exc), exc)).strip().rpartition("\n")[2]
+    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
+
+
+def _trace(exc: BaseException) -> str:
+    """The traceback without the frames of this package."""
+    try:
+        whole = traceback.TracebackException.from_exception(exc)
+        whole.stack = traceback.StackSummary.from_list([f for f in whole.stack if not f.filename.startswith(_OWN)])
+        return "".join(whole.format())[-MAX_TRACE:]
+    except Exception as fault:  # a __str__ or __repr__ of the user's that raises
+        return f"(no traceback: showing it raised {type(fault).__name__})"
+
+
+def _kernel_name(kernel: object) -> str:
+    name = getattr(kernel, "__name__", None) or type(kernel).__name__
+    return "the kernel" if name == "<lambda>" else str(name)
+
+
+class Guard:
+    """Runs kernels, case after case.
+
+    outputs says who makes the outputs: "returned" by the kernel, kernel(inputs, **attrs), or "allocated" by the guard,
+    kernel(inputs, outputs, **attrs), whose return value is ignored. With repeat each case is executed twice and the
+    engine compares. `broken` says why no further case can run, once a kernel has left the device unusable.
+    """
+
+    def __init__(self, arrays: Arrays, outputs: str = "returned", repeat: bool = False) -> None:
+        if outputs not in ("returned", "allocated"):
+            raise ValueError(f'outputs is {outputs!r}, want "returned" or "allocated"')
+        if outputs == "allocated" and not arrays.strided:
+            raise ValueError(f'{arrays.framework} arrays cannot be written to: use outputs="returned"')
+        self.arrays, self.outputs, self.repeat = arrays, outputs, repeat
+        self.broken: str | None = None
+        self._kernel: Callable[..., Any] | None = None
+        self._takes: frozenset[str] | None = None
+        self._name = ""
+        if arrays.on_host:
+            # The C library of Linux keeps freed memory up to twice the size of the largest block it has unmapped.
+            # Without this line the arrays of each case would get their pages from the kernel anew.
+            bytearray(KEPT_MEMORY)
+
+    def run(self, kernel: Callable[..., Any], case: Case) -> Execution:
+        """Executes one case. What the kernel does wrong is in the Execution; only KeyboardInterrupt passes through."""
+        if kernel is not self._kernel:
+            self._learn(kernel)
+        if self.broken is not None:
+            return Execution(None, failure=Failure("unsupported", "not run: " + self.broken, _NEW_PROCESS))
+        try:
+            return self._run(case)
+        except Refusal as refusal:
+            return Execution(None, failure=refusal.failure)
+
+    def _learn(self, kernel: Callable[..., Any]) -> None:
+        wanted = getattr(kernel, "gpuemu_outputs", self.outputs)
+        if wanted != self.outputs:
+            raise ValueError(f'{_kernel_name(kernel)} wants outputs="{wanted}", the guard has "{self.outputs}"')
+        self._takes = call_attrs(kernel, 2 if self.outputs == "allocated" else 1)
+        self._name = _kernel_name(kernel)
+        self._kernel = kernel
+
+    def _run(self, case: Case) -> Execution:
+        specs = case.outputs or []
+        for spec in specs:
+            numpy_dtype(spec.dtype)  # before the kernel has run for nothing
+        if self.outputs == "allocated" and (not specs or any(spec.shape is None for spec in specs)):
+            raise Refusal(
+                "unsupported",
+                f"outputs of {case.op} cannot be allocated: its schema does not say their shapes",
+                'use outputs="returned", or declare the outputs of the op',
+            )
+        attrs = case.attrs
+        if self._takes is not None and attrs:
+            attrs = {k: v for k, v in attrs.items() if k in self._takes}
+        inputs = _Inputs(self.arrays, case.inputs)
+        run = self._once(inputs, specs, attrs, 0)
+        findings = run.findings
+        if run.suspects:
+            other = self._once(inputs, specs, attrs, 1)
+            findings += _unwritten(specs, run, other)
+        again = None
+        if self.repeat:
+            second = self._once(inputs, specs, attrs, 0)
+            again = second.outputs
+            seen = {(f.kind, f.name) for f in findings}
+            findings += [f for f in second.findings if (f.kind, f.name) not in seen]
+        return Execution(run.outputs, again, findings, None, run.time_ns)
+
+    def _once(self, inputs: _Inputs, specs: list[OutputSpec], attrs: dict[str, Any], poison: int) -> _Run:
+        """One execution with fresh memory."""
+        allocated = None
+        try:
+            given = inputs.fresh()
+            if self.outputs == "allocated":
+                allocated = _Outputs(self.arrays, specs, poison)
+        except (MemoryError, RuntimeError, TypeError, ValueError) as exc:  # no memory on the device, or no such dtype
+            what = (
+                f"{self.arrays.framework} on {self.arrays.device} cannot hold the tensors of the case: {describe(exc)}"
+            )
+            raise Refusal("unsupported", what, "choose smaller shapes or other dtypes", _trace(exc)) from exc
+        if allocated is None:
+            result, spent = self._call((given,), attrs)
+            outputs = self._named(result, specs)
+            return _Run(outputs, inputs.changes(), spent)
+        _, spent = self._call((given, allocated.given), attrs)
+        outputs, overruns, suspects = allocated.examine()
+        return _Run(outputs, inputs.changes() + overruns, spent, suspects)
+
+    def _call(self, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, int]:
+        assert self._kernel is not None
+        start = time.perf_counter_ns()
+        try:
+            with self.arrays.scope():
+                result = self._kernel(*args, **attrs)
+        except (KeyboardInterrupt, Refusal):
+            raise
+        except BaseException as exc:
+            raise self._raised(exc, "") from None
+        try:
+            self.arrays.synchronise(None if self.outputs == "allocated" else result)
+        except Exception as exc:
+            raise self._raised(exc, ", reported at synchronisation") from None
+        return result, time.perf_counter_ns() - start
+
+    def _raised(self, exc: BaseException, where: str) -> Refusal:
+        """What an exception in the kernel means for this case and for those that follow."""
+        trace = _trace(exc)
+        if isinstance(exc, ModuleNotFoundError) and exc.name:
+            package = exc.name.partition(".")[0]
+            return Refusal(
+                "missing_package",
+                f"{self._name} needs the package {package}, which {sys.executable} does not have",
+                "install it for this interpreter",
+                trace,
+            )
+        if isinstance(exc, SystemExit):
+            return Refusal("raised", f"{self._name} called sys.exit({exc.code!r})", "", trace)
+        lost = self._device_lost()
+        if lost:
+            self.broken = f"{self._name} left the device unusable in an earlier case: {describe(exc)}"
+            return Refusal("crashed", f"{self._name} crashed the device: {describe(exc)}{where}", _NEW_PROCESS, trace)
+        hint = ""
+        if isinstance(exc, TypeError) and self.outputs == "returned" and "outputs" in (self._takes or ()):
+            hint = 'a kernel that writes into its argument outputs needs outputs="allocated"'
+        return Refusal("raised", f"{self._name} raised {describe(exc)}{where}", hint, trace)
+
+    def _device_lost(self) -> bool:
+        """Whether the device still refuses all work. Asked twice: an error of one launch is told once and forgotten."""
+        for _ in range(2):
+            try:
+                self.arrays.probe()
+                return False
+            except Exception:
+                continue  # the error that follows from the first is not told: the first was
+        return True
+
+    def _named(self, result: object, specs: list[OutputSpec]) -> dict[str, NDArray]:
+        """What the kernel returned, by name, in order."""
+        names = [spec.name for spec in specs]
+        if isinstance(result, dict):
+            return {str(k): self._array(str(k), v) for k, v in result.items()}
+        if isinstance(result, list) and any(hasattr(v, "__array__") or hasattr(v, "__dlpack__") for v in result):
+            result = tuple(result)
+        if not isinstance(result, tuple):
+            if len(names) > 1:
+                raise Refusal(
+                    "wrong_outputs",
+                    f"{self._name} returned one {type(result).__name__}, want {len(names)} outputs",
+                    "return a dict or a tuple of " + ", ".join(names),
+                )
+            name = names[0] if names else "output"
+            return {name: self._array(name, result)}
+        if not names:
+            names = ["output"] if len(result) == 1 else [f"output{i}" for i in range(len(result))]
+        if len(result) != len(names):
+            raise Refusal(
+                "wrong_outputs",
+                f"{self._name} returned a tuple of {len(result)}, want {len(names)} outputs",
+                "return " + ", ".join(names),
+            )
+        return {name: self._array(name, value) for name, value in zip(names, result)}
+
+    def _array(self, name: str, value: object) -> NDArray:
+        """One output as numpy, of one of the engine's dtypes."""
+        if value is None:
+            raise Refusal(
+                "bad_reply",
+                f"{self._name} returned None as {name}",
+                'return an array, or use outputs="allocated" if the kernel writes into arrays it is given',
+            )
+        try:
+            array = self.arrays.to_numpy(value)
+        except (KeyboardInterrupt, Refusal):
+            raise
+        except BaseException as exc:
+            kind = type(value).__name__
+            raise Refusal(
+                "bad_reply",
+                f"{self._name} returned a {kind} as {name}, which is no array: {describe(exc)}",
+                "return an array",
+                _trace(exc),
+            ) from exc
+        if name_of(array.dtype) is not None:
+            return array
+        reason, what = ("wrong_dtype", array.dtype.name) if array.dtype.kind in "fciu" else ("bad_reply", "no number")
+        raise Refusal(
+            reason,
+            f"{self._name} returned {name} of type {type(value).__name__} ({what})",
+            "return an array of " + ", ".join(ITEM_SIZES),
+        )
+
+
+class _Run:
+    """What one execution gave. suspects: names of outputs with elements that still have their pattern."""
+
+    __slots__ = ("findings", "outputs", "suspects", "time_ns")
+
+    def __init__(
+        self, outputs: dict[str, NDArray], findings: list[Finding], time_ns: int, suspects: Iterable[str] = ()
+    ) -> None:
+        self.outputs, self.findings, self.time_ns, self.suspects = outputs, findings, time_ns, list(suspects)
+
+
+class _Inputs:
+    """The inputs of one case: fresh arrays for each execution, and what was done to them.
+
+    On a device a pristine copy stays beside them, so that the comparison happens there and one bool comes back.
+    """
+
+    def __init__(self, arrays: Arrays, views: list[View]) -> None:
+        self.arrays, self.views = arrays, views
+        self.places = _places([view.storage.size for view in views]) if arrays.strided else []
+        self.pristine: Any = None
+        self.buffer: Any = None
+
+    def fresh(self) -> dict[str, Any]:
+        arrays = self.arrays
+        if not arrays.strided:
+            return {v.name: arrays.from_numpy(_seen(v.storage, v, numpy_dtype(v.dtype))) for v in self.views}
+        if arrays.on_host:
+            self.host = self._laid_out()
+            self.buffer = arrays.upload(self.host)
+        else:
+            if self.pristine is None:
+                self.pristine = arrays.upload(self._laid_out())
+            self.buffer = arrays.clone(self.pristine)
+        given = {}
+        for view, (start, _, _) in zip(self.views, self.places):
+            at = start + view.offset * ITEM_SIZES[view.dtype]
+            given[view.name] = arrays.view(self.buffer, at, view.dtype, view.shape, view.strides)
+        return given
+
+    def _laid_out(self) -> NDArray:
+        host = _memory(self.places)
+        for view, (start, end, stop) in zip(self.views, self.places):
+            zone = _INPUT_ZONES[view.dtype]
+            host[start - RED_ZONE : start] = zone.before
+            host[start:end] = view.storage
+            host[end:stop] = zone.array[: stop - end]
+        return host
+
+    def changes(self) -> list[Finding]:
+        """What differs from what was sent. Arrays that cannot be written to are not looked at."""
+        if not self.places:
+            return []
+        if not self.arrays.on_host:
+            if self.arrays.same(self.buffer, self.pristine):
+                return []
+            self.host = self.arrays.download(self.buffer)
+        findings: list[Finding] = []
+        for view, place in zip(self.views, self.places):
+            got = self.host[place[0] : place[1]]
+            if _differs(got, view.storage):
+                findings.append(Finding("input_modified", view.name, _modified(view, got)))
+            findings += _overruns("input", view.name, _INPUT_ZONES[view.dtype], self.host, place)
+        return findings
+
+
+class _Outputs:
+    """Outputs that the guard allocates, filled with a pattern."""
+
+    def __init__(self, arrays: Arrays, specs: list[OutputSpec], poison: int) -> None:
+        self.arrays, self.specs, self.poison = arrays, specs, poison
+        self.shapes = [spec.shape or () for spec in specs]
+        counts = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
+        self.places = _places([n * ITEM_SIZES[spec.dtype] for n, spec in zip(counts, specs)])
+        self.host = _memory(self.places)
+        for spec, (start, end, stop) in zip(specs, self.places):
+            zone = _OUTPUT_ZONES[spec.dtype]
+            self.host[start - RED_ZONE : start] = zone.before
+            self._bits(spec, start, end).fill(_POISON[spec.dtype][poison])
+            self.host[end:stop] = zone.array[: stop - end]
+        self.buffer = arrays.upload(self.host)
+        self.given = {
+            spec.name: arrays.view(self.buffer, place[0], spec.dtype, shape, contiguous_strides(shape))
+            for spec, shape, place in zip(specs, self.shapes, self.places)
+        }
+
+    def _bits(self, spec: OutputSpec, start: int, end: int) -> NDArray:
+        return self.host[start:end].view(_BITS[ITEM_SIZES[spec.dtype]])
+
+    def examine(self) -> tuple[dict[str, NDArray], list[Finding], list[str]]:
+        """The outputs, what was written beside them, and the names of those where the pattern is still to be seen."""
+        if not self.arrays.on_host:
+            self.host = self.arrays.download(self.buffer)
+        outputs, findings, suspects = {}, [], []
+        for spec, shape, place in zip(self.specs, self.shapes, self.places):
+            findings += _overruns("output", spec.name, _OUTPUT_ZONES[spec.dtype], self.host, place)
+            bits = self._bits(spec, place[0], place[1])
+            if (bits == _POISON[spec.dtype][self.poison]).any():
+                suspects.append(spec.name)
+            outputs[spec.name] = bits.view(numpy_dtype(spec.dtype)).reshape(shape)
+        return outputs, findings, suspects
+
+
+def _unwritten(specs: list[OutputSpec], first: _Run, second: _Run) -> list[Finding]:
+    """Elements that had one pattern after the first run and the other after the second."""
+    findings = []
+    for spec in specs:
+        if spec.name not in first.suspects or spec.name not in second.suspects:
+            continue
+        bits = _BITS[ITEM_SIZES[spec.dtype]]
+        patterns = _POISON[spec.dtype]
+        got = first.outputs[spec.name]
+        left = (got.view(bits) == patterns[0]) & (second.outputs[spec.name].view(bits) == patterns[1])
+        count = int(np.count_nonzero(left))
+        if count == 0:
+            continue
+        if spec.dtype == "bool":
+            got.view(bits)[left] = 0  # a bool has no third value; the finding tells what was there
+        index = [int(i) for i in np.unravel_index(int(left.argmax()), left.shape)]
+        findings.append(
+            Finding(
+                "not_fully_written",
+                spec.name,
+                f"{count} of {left.size} elements of output {spec.name} were not written "
+                f"(or only updated from what was there before), the first at {index}",
+            )
+        )
+    return findings
+
+
+def _seen(storage: NDArray, view: View, dtype: np.dtype[Any]) -> NDArray:
+    """The elements of a view in some storage, as any dtype of the same size."""
+    size = dtype.itemsize
+    seen: NDArray = np.ndarray(view.shape, dtype, storage, view.offset * size, [s * size for s in view.strides])
+    return seen
+
+
+def _differs(got: NDArray, want: NDArray) -> bool:
+    words = got.size & ~7  # eight bytes at a time, and the rest
+    if words < got.size and (got[words:] != want[words:]).any():
+        return True
+    got, want = got[:words].view(np.uint64), want[:words].view(np.uint64)
+    for at in range(0, got.size, COMPARE_BLOCK):
+        if not (got[at : at + COMPARE_BLOCK] == want[at : at + COMPARE_BLOCK]).all():
+            return True
+    return False
+
+
+def _modified(view: View, got: NDArray) -> str:
+    bits = _BITS[ITEM_SIZES[view.dtype]]
+    changed = _seen(got, view, bits) != _seen(view.storage, view, bits)
+    count = int(np.count_nonzero(changed))
+    if count:
+        index = [int(i) for i in np.unravel_index(int(changed.argmax()), changed.shape)]
+        return f"{count} of {changed.size} elements of input {view.name} were changed, the first at {index}"
+    gaps = np.flatnonzero(got.view(bits) != view.storage.view(bits))
+    return (
+        f"{gaps.size} elements in the gaps of input {view.name}, which no index reaches, were changed, "
+        f"the first is element {int(gaps[0])} of its storage"
+    )
+
+
+def _overruns(kind: str, name: str, zone: _Zone, host: NDArray, place: _Place) -> list[Finding]:
+    """What was written to the red zones of one tensor."""
+    start, end, stop = place
+    findings = []
+    before, after = host[start - RED_ZONE : start], host[end:stop]
+    if before.tobytes() != zone.before_bytes:
+        at = np.flatnonzero(before != zone.before)
+        first = f"{RED_ZONE - int(at[0])} bytes before its start"
+        findings.append(f"{at.size} bytes before {kind} {name} were overwritten, the first {first}")
+    if after.tobytes() != zone.bytes[: stop - end]:
+        at = np.flatnonzero(after != zone.array[: stop - end])
+        first = f"{int(at[0])} bytes past its end"
+        findings.append(f"{at.size} bytes after {kind} {name} were overwritten, the first {first}")
+    return [Finding("overrun", name, sentence) for sentence in findings]
