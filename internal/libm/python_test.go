@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"math/big"
 	"os"
 	"strconv"
 	"testing"
+
+	"gpuemu/internal/testkit"
 )
 
 var updatePython = flag.Bool("update-python", false, "rewrite the tables of the Python package")
@@ -64,6 +67,28 @@ func pythonSource() []byte {
 	pythonColumn(&b, "COS_LO", len(circleTable), func(i int) float64 { return circleTable[i].cosLo })
 	pythonColumn(&b, "COS_LESS_1", len(circleTable), func(i int) float64 { return circleTable[i].cosLess1 })
 	return b.Bytes()
+}
+
+type reduceVector struct {
+	X  testkit.Bits `json:"x"`
+	N  int          `json:"n"`
+	Hi testkit.Bits `json:"hi"`
+	Lo testkit.Bits `json:"lo"`
+}
+
+// TestReduced: the angles of Box-Muller that are close to a multiple of π/2, and some that are not. The two parts decide
+// on so few results that only they show whether Python reduces as this package does.
+func TestReduced(t *testing.T) {
+	file := testkit.Read[struct {
+		Format string         `json:"format"`
+		Reduce []reduceVector `json:"reduce"`
+	}](t, "libm/reduce-v1.json")
+	testkit.EachOf(t, "reduce", file.Reduce, func(t *testing.T, v reduceVector) {
+		n, hi, lo := reduce(v.X.F64())
+		if n != v.N || math.Float64bits(hi) != v.Hi.U || math.Float64bits(lo) != v.Lo.U {
+			t.Errorf("reduce(%v) = %d, %x, %x, want %d, %v, %v", v.X, n, hi, lo, v.N, v.Hi, v.Lo)
+		}
+	})
 }
 
 // pythonColumn writes one column of a table, four numbers a line.

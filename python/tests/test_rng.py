@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import vectors
 
-from gpuemu import _jump
+from gpuemu import _jump, _normal
 from gpuemu.rng import SeededRng, derive_seed, generate_seed, splitmix64
 
 STREAMS = vectors.read("rng/rng-v1.json", "streams")
@@ -72,6 +72,17 @@ def test_normal_bits(v: dict[str, Any]) -> None:
     got = SeededRng(int(v["seed"])).randn_f64(v["count"])
     assert [f"0x{b:016x}" for b in got[: len(v["first"])].view(np.uint64).tolist()] == v["first"]
     assert hashlib.sha256(got.astype("<f8").tobytes()).hexdigest() == v["sha256"]
+
+
+def test_angles() -> None:
+    """Angles near a multiple of π/2 go the long way: the last bits of the two parts are those of the engine."""
+    want = vectors.read("libm/reduce-v1.json", "reduce")
+    n, hi, lo = _normal._reduce(np.array([vectors.f64(v["x"]) for v in want]))
+    got = [
+        {"n": k & 3, "hi": f"0x{h:016x}", "lo": f"0x{low:016x}"}
+        for k, h, low in zip(n.tolist(), hi.view(np.uint64).tolist(), lo.view(np.uint64).tolist())
+    ]
+    assert got == [{"n": v["n"] & 3, "hi": v["hi"], "lo": v["lo"]} for v in want]
 
 
 @pytest.mark.parametrize("v", vectors.read("rng/rng-v1-spec.json", "normal"), ids=lambda v: v["seed"])
