@@ -147,11 +147,12 @@ func checkListed(s *opspec.Schema, listed map[string][]int) error {
 			for i := range s.Dims {
 				known = append(known, s.Dims[i].Name)
 			}
-			return diag.Errorf(BadStrategy, "it has "+strings.Join(known, ", "), "operator %q has no dimension %q", s.Name, name)
+			return diag.Errorf(BadStrategy, "it has "+strings.Join(known, ", "),
+				"operator %q has no dimension %q", s.Name, name)
 		}
 		if d.Derived() {
-			return diag.Errorf(BadStrategy, "list those it follows from: "+d.Expr, "dimension %q of operator %q follows from others",
-				name, s.Name)
+			return diag.Errorf(BadStrategy, "list those it follows from: "+d.Expr,
+				"dimension %q of operator %q follows from others", name, s.Name)
 		}
 		if len(listed[name]) == 0 {
 			return diag.Errorf(BadStrategy, "", "dimension %q of operator %q has no size to choose from", name, s.Name)
