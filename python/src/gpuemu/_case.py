@@ -40,7 +40,7 @@ class Case:
     index: int
     op: str
     text: str  # the canonical text
-    seed: str  # decimal digits: 64 bits do not fit into a JSON number
+    seed: int  # 64 bits, without sign
     dtype: str
     attrs: dict[str, Any]
     inputs: list[View]

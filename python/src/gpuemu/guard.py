@@ -354,7 +354,7 @@ class _Inputs:
     def fresh(self) -> dict[str, Any]:
         arrays = self.arrays
         if not arrays.strided:
-            return {v.name: arrays.from_numpy(_seen(v.storage, v, numpy_dtype(v.dtype))) for v in self.views}
+            return {v.name: arrays.view(v.storage, v.dtype, v.shape, v.strides, v.offset) for v in self.views}
         if arrays.on_host:
             self.host = self._laid_out()
             self.buffer = arrays.upload(self.host)
@@ -364,8 +364,8 @@ class _Inputs:
             self.buffer = arrays.clone(self.pristine)
         given = {}
         for view, (start, _, _) in zip(self.views, self.places):
-            at = start + view.offset * ITEM_SIZES[view.dtype]
-            given[view.name] = arrays.view(self.buffer, at, view.dtype, view.shape, view.strides)
+            offset = start // ITEM_SIZES[view.dtype] + view.offset
+            given[view.name] = arrays.view(self.buffer, view.dtype, view.shape, view.strides, offset)
         return given
 
     def _laid_out(self) -> NDArray:
@@ -410,8 +410,10 @@ class _Outputs:
             self.host[end:stop] = zone.array[: stop - end]
         self.buffer = arrays.upload(self.host)
         self.given = {
-            spec.name: arrays.view(self.buffer, place[0], spec.dtype, shape, contiguous_strides(shape))
-            for spec, shape, place in zip(specs, self.shapes, self.places)
+            spec.name: arrays.view(
+                self.buffer, spec.dtype, shape, contiguous_strides(shape), start // ITEM_SIZES[spec.dtype]
+            )
+            for spec, shape, (start, _, _) in zip(specs, self.shapes, self.places)
         }
 
     def _bits(self, spec: OutputSpec, start: int, end: int) -> NDArray:
