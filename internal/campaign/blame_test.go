@@ -77,9 +77,9 @@ func TestInvariantsOfExecution(t *testing.T) {
 		reason                        verdict.Reason
 	}{
 		{"ops.py:softmax", "inputs_unchanged", "holds", verdict.Pass, ""},
-		{"more.py:writes", "inputs_unchanged", "violated", verdict.Fail, verdict.Invariant},
+		{"more.py:writes", "inputs_unchanged", "violated", verdict.Fail, verdict.InputModified},
 		{"ops.py:softmax", "deterministic", "holds", verdict.Pass, ""},
-		{"more.py:flaky", "deterministic", "violated", verdict.Fail, verdict.Invariant},
+		{"more.py:flaky", "deterministic", "violated", verdict.Fail, verdict.Nondeterministic},
 		{"more.py:short", "normalized", "", verdict.Error, verdict.WrongShape},
 		{"more.py:short", "symmetric", "", verdict.Error, verdict.WrongShape},
 	} {
@@ -210,7 +210,7 @@ func TestSubmitForAnotherOp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, inputs, err := batch.Case(0)
+	c, inputs, err := batch.Case(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

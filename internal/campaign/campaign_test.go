@@ -425,7 +425,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, inputs, err := batch.Case(0)
+	c, inputs, err := batch.Case(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

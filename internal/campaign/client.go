@@ -8,31 +8,48 @@ import (
 	"slices"
 
 	"gpuemu/internal/diag"
-	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
 
-// This file implements work with clients that execute kernels themselves: cases are handed out, outputs are submitted.
+// This file implements cases for clients that execute kernels themselves, and the runs of the published fuzzer.
 
 // HandOut describes the cases a client asks for.
 type HandOut struct {
-	Op      string
-	Schema  *opspec.Schema // nil: that of the op
-	Options Options        // Seed, Values, Shapes, DTypes and Layouts count
+	Op      string            // "" with Case: that of the case
+	Schema  *opspec.Schema    // nil: that of the op
+	Attrs   map[string]string // attributes that are not drawn, as text
+	Case    string            // canonical text: the batch has this case alone
+	Options Options           // Seed, Values, Shapes, DTypes and Layouts count
 }
 
-// Batch is an endless sequence of cases for a client.
+// Batch is an endless sequence of cases for a client, or one case.
 type Batch struct {
-	schema *opspec.Schema
-	stream *gen.Stream
-	Seed   uint64
+	engine  *Engine
+	subject *subject
+	stream  *gen.Stream
+	one     *opspec.Case
+	Seed    uint64
 }
 
 // HandOut prepares cases for a client. They are those of a fuzz campaign with the same options.
 func (e *Engine) HandOut(p Project, h HandOut) (*Batch, error) {
+	b := &Batch{engine: e, Seed: masterSeed(p.Config, &h.Options)}
+	if h.Case != "" {
+		c, err := opspec.ParseCase(h.Case)
+		if err != nil {
+			return nil, err
+		}
+		if b.one = &c; h.Op == "" {
+			h.Op = c.Op
+		}
+		if err := ofOp(c, h.Op); err != nil {
+			return nil, err
+		}
+	}
 	s, err := resolveSubject(p.Config, h.Op)
 	if err != nil && h.Schema == nil {
 		return nil, err
@@ -46,166 +63,91 @@ func (e *Engine) HandOut(p Project, h HandOut) (*Batch, error) {
 		}
 		s.schema = h.Schema
 	}
-	seed := masterSeed(p.Config, &h.Options)
-	stream, err := newStream(s, s.strategy(&h.Options), seed)
-	if err != nil {
+	b.subject = s
+	if b.one != nil {
+		b.subject = s.with(s.schemaOf(*b.one))
+		return b, nil
+	}
+	if err := s.fix(h.Attrs); err != nil {
 		return nil, err
 	}
-	return &Batch{schema: s.schema, stream: stream, Seed: seed}, nil
+	b.stream, err = newStream(s, s.strategy(&h.Options), b.Seed)
+	return b, err
+}
+
+// ofOp refuses a case of another op.
+func ofOp(c opspec.Case, op string) error {
+	if c.Op == op {
+		return nil
+	}
+	return diag.Errorf(BadOptions, "send the case to the op it was handed out for",
+		"the case is one of op %q, not of %q", c.Op, op)
+}
+
+// fix sets attributes, given as text, that are then not drawn.
+func (s *subject) fix(given map[string]string) error {
+	if len(given) == 0 {
+		return nil
+	}
+	attrs := opspec.Attrs{}
+	maps.Copy(attrs, s.attrs)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if _, ok := s.schema.Attr(name); !ok {
+			return s.unknownAttr(name)
+		}
+		resolved, err := s.schema.ResolveAttrs(map[string]string{name: given[name]})
+		if err != nil {
+			return fmt.Errorf("attribute %q: %w", name, err)
+		}
+		attrs[name] = resolved[name]
+	}
+	s.attrs = attrs
+	return nil
+}
+
+func (s *subject) unknownAttr(name string) error {
+	var known []string
+	for i := range s.schema.Attrs {
+		known = append(known, s.schema.Attrs[i].Name)
+	}
+	return diag.Errorf(UnknownAttr, diag.Suggest(name, known, "gpuemu ops NAME lists the attributes"),
+		"%s has no attribute %q", first(s.reference, s.name), name)
 }
 
 // Case returns case i and its inputs.
-func (b *Batch) Case(i int) (opspec.Case, map[string]*tensor.Tensor, error) {
+func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tensor.Tensor, error) {
+	if b.one != nil {
+		inputs, err := b.engine.inputsOfText(ctx, b.subject.schema, *b.one)
+		return *b.one, inputs, err
+	}
 	c, err := b.stream.Case(i)
 	if err != nil {
 		return c, nil, err
 	}
-	inputs, err := gen.Inputs(b.schema, c)
+	inputs, err := gen.Inputs(b.subject.schema, c)
 	return c, inputs, err
 }
 
-// Submission is what a client computed.
-type Submission struct {
-	Op string
-	// Case is the text of a handed-out case. Without it the inputs are those of the client.
-	Case   string
-	Inputs []tensor.Named
-	Attrs  map[string]string // attributes and kwargs of given inputs, as text
-	Seed   uint64
-	// Outputs in any order, or one of any name.
-	Outputs []tensor.Named
-}
-
-// Submit judges what a client computed, and stores the result.
-func (e *Engine) Submit(ctx context.Context, p Project, sub Submission) (*verdict.Result, error) {
-	sess, release, err := e.session(ctx, p, sub.Op)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	var c opspec.Case
-	var schema *opspec.Schema
-	var inputs map[string]*tensor.Tensor
-	if sub.Case != "" {
-		if c, err = opspec.ParseCase(sub.Case); err != nil {
-			return nil, err
-		}
-		if c.Op != sess.subject.name {
-			return nil, diag.Errorf(BadOptions, "send the case to the op it was handed out for",
-				"the case is one of op %q, not of %q", c.Op, sess.subject.name)
-		}
-		schema = sess.subject.schemaOf(c)
-		if inputs, err = e.inputsOf(ctx, schema, c, ""); err != nil {
-			return nil, err
-		}
-	} else {
-		own, giveBack, err := sess.withKwargs(sub.Attrs)
+// inputsOfText returns the inputs of a case of which only the text is known: stored ones are looked up by it.
+func (e *Engine) inputsOfText(ctx context.Context, s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) {
+	key := ""
+	if commonValues(c) == valuesStored {
+		l, err := e.find(ctx, Target{Case: c.String(), Op: c.Op})
 		if err != nil {
 			return nil, err
 		}
-		defer giveBack()
-		sess = own
-		if schema, c, inputs, err = sess.subject.given(sub); err != nil {
-			return nil, err
+		if l.Stored != nil {
+			key = l.Stored.Inputs
 		}
 	}
-	res, err := sess.judgeOutputs(ctx, schema, c, inputs, sub.Outputs)
-	if err != nil {
-		return nil, err
-	}
-	return res, e.keep(ctx, p, c, inputs, res)
+	return e.inputsOf(ctx, s, c, key)
 }
 
-// withKwargs returns the session with what is given beside the attributes of the schema, as text, passed on to the
-// reference. The catalogue's own references take nothing but attributes: a name they do not know would be ignored.
-// The result's function must be called when done.
-func (s *session) withKwargs(given map[string]string) (*session, func(), error) {
-	extra := opspec.Attrs{}
-	for name, text := range given {
-		if _, ok := s.subject.schema.Attr(name); !ok {
-			extra[name] = text
-		}
-	}
-	if len(extra) == 0 {
-		return s, func() {}, nil
-	}
-	if _, builtin := builtinName(s.subject.reference); builtin {
-		var known []string
-		for i := range s.subject.schema.Attrs {
-			known = append(known, s.subject.schema.Attrs[i].Name)
-		}
-		name := slices.Min(slices.Collect(maps.Keys(extra)))
-		return nil, nil, diag.Errorf(UnknownAttr, diag.Suggest(name, known, "gpuemu ops NAME lists the attributes"),
-			"%s has no attribute %q", s.subject.reference, name)
-	}
-	sub := *s.subject
-	sub.kwargs = opspec.Attrs{}
-	maps.Copy(sub.kwargs, s.subject.kwargs)
-	maps.Copy(sub.kwargs, extra)
-	return &session{subject: &sub, executor: s.executor}, s.executor.lend(&sub, s.subject), nil
-}
-
-// given makes the case of inputs that a client sent.
-func (s *subject) given(sub Submission) (*opspec.Schema, opspec.Case, map[string]*tensor.Tensor, error) {
-	var c opspec.Case
-	if len(sub.Inputs) == 0 {
-		return nil, c, nil, diag.Errorf(BadOptions, "send the inputs, or the text of the case", "there are no inputs")
-	}
-	attrs := opspec.Attrs{}
-	maps.Copy(attrs, s.attrs) // what the configuration fixes, unless the client says otherwise
-	for name, text := range sub.Attrs {
-		if attr, ok := s.schema.Attr(name); ok {
-			resolved, err := s.schema.ResolveAttrs(map[string]string{name: text})
-			if err != nil {
-				return nil, c, nil, fmt.Errorf("attribute %q: %w", name, err)
-			}
-			attrs[attr.Name] = resolved[attr.Name]
-		}
-	}
-	list := s.ordered(sub.Inputs)
-	schema, c := s.caseOfTensors(list, valuesStored, s.typeOf(list, sub.Outputs), attrs, sub.Seed)
-	inputs := map[string]*tensor.Tensor{}
-	for _, in := range list {
-		inputs[in.Name] = in.Tensor
-	}
-	return schema, c, inputs, nil
-}
-
-// ordered returns the inputs in the order of the schema, those it does not know at the end. A single input of another
-// name gets the schema's.
-func (s *subject) ordered(inputs []tensor.Named) []tensor.Named {
-	if len(inputs) == 1 && len(s.schema.Inputs) == 1 {
-		return []tensor.Named{{Name: s.schema.Inputs[0].Name, Tensor: inputs[0].Tensor}}
-	}
-	var out []tensor.Named
-	taken := map[string]bool{}
-	for i := range s.schema.Inputs {
-		for _, in := range inputs {
-			if in.Name == s.schema.Inputs[i].Name && !taken[in.Name] {
-				out, taken[in.Name] = append(out, in), true
-			}
-		}
-	}
-	for _, in := range inputs {
-		if !taken[in.Name] {
-			out, taken[in.Name] = append(out, in), true
-		}
-	}
-	return out
-}
-
-// typeOf is the dtype of a case with given tensors: that of the first input that follows the case's type, else of the
-// output.
-func (s *subject) typeOf(inputs, outputs []tensor.Named) dtype.DType {
-	for _, in := range inputs {
-		if spec, ok := s.schema.Input(in.Name); ok && spec.DType == "" {
-			return in.Tensor.DType
-		}
-	}
-	for _, out := range outputs {
-		return out.Tensor.DType
-	}
-	return inputs[0].Tensor.DType
+// Asked returns what a candidate is given and asked for beside its inputs: attributes, and outputs where the schema says
+// them.
+func (b *Batch) Asked(c opspec.Case) (opspec.Attrs, []runner.Output) {
+	call := b.subject.call(c, nil, false)
+	return call.Attrs, call.Outputs
 }
 
 // PublishedRun is a run of the published fuzzer.

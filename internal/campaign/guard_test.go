@@ -30,8 +30,13 @@ func TestWritingToInputs(t *testing.T) {
 		}
 		_, results := tr.run(KindTest, Options{Quick: true})
 		i := slices.IndexFunc(results, func(r verdict.Result) bool { return r.Outputs[0].Elements > 10 })
-		if r := results[i]; r.Verdict != c.want || c.want == verdict.Fail && !strings.Contains(r.Message, "wrote to input") {
+		r := results[i]
+		if r.Verdict != c.want || c.want == verdict.Fail && !strings.Contains(r.Message, "wrote to input") {
 			t.Errorf("with %q: %s %q, want %s", c.more, r.Verdict, r.Message, c.want)
+		}
+		if c.want == verdict.Fail && (r.Reason != verdict.InputModified || len(r.Findings) != 1 ||
+			r.Findings[0].Name != "input") {
+			t.Errorf("with %q: reason %s, findings %+v", c.more, r.Reason, r.Findings)
 		}
 	}
 }

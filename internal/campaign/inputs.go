@@ -165,7 +165,7 @@ func (s *subject) schemaOf(c opspec.Case) *opspec.Schema {
 	for _, a := range c.Attrs {
 		attrs[a.Name] = a.Value
 	}
-	if _, err := s.schema.Bind(shapes, attrs); err == nil {
+	if _, err := s.schema.Bind(shapes, attrs); err == nil && len(s.schema.Inputs) > 0 {
 		return s.schema
 	}
 	return sizeSchema(s.name, c.Inputs)

@@ -148,14 +148,24 @@ func (e *Engine) Reproduce(ctx context.Context, p Project, t Target) (*Replay, e
 func (e *Engine) keep(
 	ctx context.Context, p Project, c opspec.Case, inputs map[string]*tensor.Tensor, res *verdict.Result,
 ) error {
-	if commonValues(c) == valuesStored && res.Inputs == "" && res.Verdict != verdict.Pass {
-		key, err := e.saveInputs(ctx, c, inputs)
-		if err != nil {
-			return err
-		}
-		res.Inputs = key
+	if err := e.keepInputs(ctx, c, inputs, res); err != nil {
+		return err
 	}
 	return e.Store.AddResult(ctx, res, p.path())
+}
+
+// keepInputs stores the inputs of a result that did not pass, where the text alone does not give them.
+func (e *Engine) keepInputs(
+	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor, res *verdict.Result,
+) error {
+	if commonValues(c) != valuesStored || res.Inputs != "" || res.Verdict == verdict.Pass || inputs == nil {
+		return nil
+	}
+	key, err := e.saveInputs(ctx, c, inputs)
+	if err == nil {
+		res.Inputs = key
+	}
+	return err
 }
 
 // saveInputs stores the inputs of a case.

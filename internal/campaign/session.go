@@ -2,7 +2,6 @@ package campaign
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -157,38 +156,5 @@ func (s *session) run(
 		}
 	}
 	res.Duration, res.Time = time.Since(start), s.executor.engine.Now()
-	return res, nil
-}
-
-// judgeOutputs judges outputs that a client computed.
-func (s *session) judgeOutputs(
-	ctx context.Context, schema *opspec.Schema, c opspec.Case, inputs map[string]*tensor.Tensor, got []tensor.Named,
-) (*verdict.Result, error) {
-	sub := s.subject.with(schema)
-	defer s.executor.lend(sub, s.subject)()
-	res := &verdict.Result{DType: c.DType.String(), Case: c.String(), Seed: verdict.Seed(c.Seed)}
-	sub.stamp(res)
-	res.Candidate = "client"
-	start := time.Now()
-	defer func() { res.Duration, res.Time = time.Since(start), s.executor.engine.Now() }()
-	if sub.reference == "" {
-		res.Verdict, res.Reason = verdict.NotRun, verdict.ReferenceFailed
-		res.Message = "nothing to compare with is configured"
-		res.Hint = `set reference = "file.py:function", a script, or "builtin:NAME" (gpuemu ops)`
-		return res, nil
-	}
-	wants, took, failure, err := s.executor.want(ctx, sub, c, inputs)
-	res.ReferenceTime = took
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("op %q: %w", sub.name, err)
-	case failure != nil:
-		res.Verdict, res.Reason, res.Message, res.Hint, res.Stderr =
-			verdict.NotRun, failure.Reason, failure.Msg, failure.Hint, failure.Stderr
-		return res, nil
-	}
-	if err := sub.judge(res, c, got, wants, observed{}); err != nil {
-		internalFault(res, err)
-	}
 	return res, nil
 }

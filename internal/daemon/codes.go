@@ -23,6 +23,9 @@ const (
 	BadListener diag.Code = "daemon-bad-listener"
 	// BadRequest means that a request is not of the form that the API documents.
 	BadRequest diag.Code = "daemon-bad-request"
+	// BadShared means that the file a request shares with the daemon cannot be used: it is not the user's own, or lacks
+	// the bytes that the request names.
+	BadShared diag.Code = "daemon-bad-shared"
 	// TooLarge means that a request is larger than the limit for its kind.
 	TooLarge diag.Code = "daemon-too-large"
 	// NotFound means that the API has nothing at that path.

@@ -82,6 +82,8 @@ func routes() []route {
 			request: wire.CoverageRequest{}, responseType: textType, handle: (*Server).coverage},
 		{method: "POST", path: "/v1/failures", summary: "Stored failures, newest first",
 			request: wire.FailuresRequest{}, response: wire.FailuresReply{}, handle: post((*Server).failures)},
+		{method: "POST", path: "/v1/results", summary: "Stored results, newest first",
+			request: wire.ResultsRequest{}, response: wire.FailuresReply{}, handle: post((*Server).results)},
 		{method: "POST", path: "/v1/baselines", summary: "Store the results of a campaign under a tag",
 			request: wire.BaselineRequest{}, response: wire.BaselineReply{}, handle: post((*Server).saveBaseline)},
 		{method: "GET", path: "/v1/baselines", summary: "Baselines of a project, newest first",
@@ -96,6 +98,8 @@ func routes() []route {
 			request: wire.TensorsRequest{}, responseType: tensorsType, handle: (*Server).tensors},
 		{method: "POST", path: "/v1/minimize", summary: "Find the smallest case that fails in the same way",
 			request: wire.MinimizeRequest{}, response: wire.WorkEvent{}, responseType: eventType, handle: (*Server).minimize},
+		{method: "POST", path: "/v1/shrink", summary: "The next simpler case for a client to try",
+			request: wire.ShrinkRequest{}, response: wire.ShrinkReply{}, handle: post((*Server).shrinkStep)},
 		{method: "POST", path: "/v1/calibrate", summary: "Fit tolerances to a kernel that is right",
 			request: wire.CalibrateRequest{}, response: wire.WorkEvent{}, responseType: eventType, handle: (*Server).calibrate},
 
@@ -103,6 +107,8 @@ func routes() []route {
 			request: wire.CasesRequest{}, responseType: casesType, handle: (*Server).cases},
 		{method: "POST", path: "/v1/submit", summary: "Judge what a client computed",
 			requestType: submitType, response: wire.SubmitReply{}, handle: (*Server).submit},
+		{method: "POST", path: "/v1/submissions", summary: "Judge what a client computed on many cases",
+			requestType: submitType, response: wire.SubmissionsReply{}, handle: (*Server).submissions},
 	}
 }
 

@@ -73,6 +73,6 @@ func withToken(token string, h http.Handler) http.Handler {
 			sendError(w, diag.Errorf(Unauthorised, "send Authorization: Bearer TOKEN", "the request has no valid token"))
 			return
 		}
-		h.ServeHTTP(w, r)
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), remoteKey{}, true))) // a path of theirs is not ours
 	})
 }

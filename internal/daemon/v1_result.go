@@ -122,7 +122,7 @@ func v1Kind(r *verdict.Result) wire.V1FailureKind {
 	switch r.Reason {
 	case verdict.Mismatch, verdict.NonFinite: // the worst element tells NaN from Inf
 		return wire.V1ToleranceExceeded
-	case verdict.Invariant:
+	case verdict.Invariant, verdict.Overrun, verdict.NotFullyWritten, verdict.InputModified, verdict.Nondeterministic:
 		return wire.V1InvariantViolation
 	case verdict.WrongShape, verdict.WrongOutputs:
 		return wire.V1ShapeMismatch

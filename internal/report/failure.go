@@ -16,13 +16,17 @@ import (
 const maxStderr = 20
 
 // failureLines describes a failed case in the order: message; n of total elements, percent; worst absolute, relative
-// and ULP error, each with index, got, want, bound; diagnosis; map; invariants; what was printed; hint. The verdict
-// stands in front of it and the replay command after it, both by the caller. Every line is clean.
+// and ULP error, each with index, got, want, bound; diagnosis; map; invariants; what was printed; hint. Findings on the
+// execution come first, being the cause of what follows. The verdict stands in front of it and the replay command after
+// it, both by the caller. Every line is clean.
 func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if r.Message != "" && !toldBelow(r) {
 		lines = append(lines, cleanLines(r.Message)...)
+	}
+	for _, f := range r.Findings {
+		add("finding %s%s: %s", clean(f.Kind), of(f.Name), clean(f.Sentence))
 	}
 	for i := range r.Outputs {
 		o := &r.Outputs[i]
@@ -64,7 +68,8 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	return lines
 }
 
-// toldBelow reports whether the message says in one sentence what the lines on outputs and invariants say as well.
+// toldBelow reports whether the message says in one sentence what the lines on findings, outputs and invariants say as
+// well.
 func toldBelow(r *verdict.Result) bool {
 	switch r.Reason {
 	case verdict.Mismatch, verdict.NonFinite:
@@ -74,7 +79,15 @@ func toldBelow(r *verdict.Result) bool {
 			return inv.Outcome == "violated" && inv.Sentence != "" && strings.HasSuffix(r.Message, inv.Sentence)
 		})
 	}
-	return false
+	return len(r.Findings) > 0 && r.Verdict == verdict.Fail
+}
+
+// of names what a finding is about, if anything.
+func of(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " of " + clean(name)
 }
 
 // digits prints a figure with so many digits. JSON has no infinity: the largest number stands for it.

@@ -204,6 +204,44 @@ func nameOutputs(call *Call, raw bool, outputs []tensor.Named) []tensor.Named {
 	return outputs
 }
 
+// AttrsJSON returns attributes with the types that a call sends them in, as JSON that every reader takes: an infinity is
+// a number that is too large, NaN is null.
+func AttrsJSON(attrs opspec.Attrs) []byte {
+	out := make(opspec.Attrs, len(attrs))
+	for name, v := range attrs {
+		out[name] = standard(v)
+	}
+	return appendAttrs(nil, out)
+}
+
+// standard replaces what JSON has no number for.
+func standard(v any) any {
+	switch v := v.(type) {
+	case float64:
+		switch {
+		case math.IsNaN(v):
+			return nil
+		case math.IsInf(v, 1):
+			return json.RawMessage("1e999")
+		case math.IsInf(v, -1):
+			return json.RawMessage("-1e999")
+		}
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = standard(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name := range v {
+			out[name] = standard(v[name])
+		}
+		return out
+	}
+	return v
+}
+
 // appendAttrs writes attributes, sorted by name. A float keeps its type (1.0, not 1), and one that is not finite is
 // written as Python's json module does, because JSON has no way to.
 func appendAttrs(b []byte, attrs opspec.Attrs) []byte {
@@ -241,6 +279,8 @@ func appendValue(b []byte, v any) []byte {
 		return append(b, text...)
 	case string:
 		return appendString(b, v)
+	case json.RawMessage:
+		return append(b, v...)
 	case []any:
 		b = append(b, '[')
 		for i, e := range v {

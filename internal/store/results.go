@@ -246,37 +246,78 @@ func (s *Store) BySeed(ctx context.Context, seed uint64, op string) ([]Found, er
 	return append(failing, other...), err
 }
 
-// AddResult stores a result that belongs to no campaign: one that a client computed, a shrunk case. It goes to a
-// standing campaign for its kind and configuration file, made when first needed, and gets the next free index there,
-// which is also written to r. It is stored for good when AddResult returns.
+// Loose is a result that belongs to no campaign: one that a client computed, a shrunk case.
+type Loose struct {
+	Result     *verdict.Result
+	ConfigPath string
+}
+
+// AddResult stores one such result. See AddResults.
 func (s *Store) AddResult(ctx context.Context, r *verdict.Result, configPath string) error {
-	c := &Campaign{Kind: standingKind(r), ConfigPath: configPath, State: Standing, Started: s.opt.Now().UTC()}
-	digest := sha256.Sum256([]byte(configPath))
-	c.ID = c.Kind + "-" + hex.EncodeToString(digest[:4])
-	return s.update(ctx, "store result", func(tx *sql.Tx) error {
-		var id int64
-		var next int
-		find := func() error {
-			return tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
-				WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&id, &next)
-		}
-		err := find()
-		if errors.Is(err, sql.ErrNoRows) { // as good as always it is there
-			if _, err := insertCampaign(ctx, tx, c); err != nil {
+	return s.AddResults(ctx, []Loose{{r, configPath}})
+}
+
+// AddResults stores results that belong to no campaign, all of them or none. Each goes to a standing campaign for its
+// kind and configuration file, made when first needed, and gets the next free index there, which is also written to the
+// result. They are stored for good when AddResults returns.
+func (s *Store) AddResults(ctx context.Context, list []Loose) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return s.update(ctx, "store results", func(tx *sql.Tx) error {
+		campaigns := map[string]*standing{}
+		for _, l := range list {
+			key := standingKind(l.Result) + "\x00" + l.ConfigPath
+			to := campaigns[key]
+			if to == nil {
+				var err error
+				if to, err = s.standing(ctx, tx, standingKind(l.Result), l.ConfigPath); err != nil {
+					return err
+				}
+				campaigns[key] = to
+			}
+			l.Result.Index = to.next
+			to.next++
+			encoded, err := s.newRow(l.Result)
+			if err != nil {
 				return err
 			}
-			err = find()
+			to.rows = append(to.rows, encoded)
 		}
-		if err != nil {
-			return err
+		for _, to := range campaigns {
+			if err := insertRows(ctx, tx, to.id, to.rows); err != nil {
+				return err
+			}
 		}
-		r.Index = next
-		encoded, err := s.newRow(r)
-		if err != nil {
-			return err
-		}
-		return insertRows(ctx, tx, id, []*row{encoded})
+		return nil
 	})
+}
+
+// standing is a standing campaign with what is to be added.
+type standing struct {
+	id   int64
+	next int // free index
+	rows []*row
+}
+
+// standing finds a standing campaign, or makes it.
+func (s *Store) standing(ctx context.Context, tx *sql.Tx, kind, configPath string) (*standing, error) {
+	c := &Campaign{Kind: kind, ConfigPath: configPath, State: Standing, Started: s.opt.Now().UTC()}
+	digest := sha256.Sum256([]byte(configPath))
+	c.ID = c.Kind + "-" + hex.EncodeToString(digest[:4])
+	out := &standing{}
+	find := func() error {
+		return tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
+			WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&out.id, &out.next)
+	}
+	err := find()
+	if errors.Is(err, sql.ErrNoRows) { // as good as always it is there
+		if _, err := insertCampaign(ctx, tx, c); err != nil {
+			return nil, err
+		}
+		err = find()
+	}
+	return out, err
 }
 
 // standingKind says which standing campaign a result goes to.

@@ -25,6 +25,8 @@ type Result struct {
 
 	Outputs    []Output     `json:"outputs,omitempty"`
 	Invariants []Invariance `json:"invariants,omitempty"`
+	// Findings are what was seen of the execution beside its outputs. Their kinds are reasons (FindingReasons).
+	Findings []Finding `json:"findings,omitempty"`
 
 	Stderr string `json:"stderr,omitempty"` // tail of what the candidate (or the failing reference) printed
 	// Inputs is the key of the inputs in the store; "" where they are regenerated from Case.
@@ -74,9 +76,10 @@ type Output struct {
 	Diagnosis []Finding `json:"diagnosis,omitempty"`
 }
 
-// Finding is one recognised pattern in the errors.
+// Finding is one recognised pattern in the errors of an output, or something wrong with an execution.
 type Finding struct {
 	Kind     string `json:"kind"`
+	Name     string `json:"name,omitempty"` // of the tensor, for one on an execution
 	Sentence string `json:"sentence"`
 }
 

@@ -73,6 +73,19 @@ const (
 	NonFinite Reason = "non_finite" // every wrong element is a NaN or an infinity, or lacks one
 )
 
+// The reasons of Fail that are findings on an execution: they are the cause where elements are wrong too.
+const (
+	Overrun          Reason = "overrun"           // wrote before or behind a tensor
+	NotFullyWritten  Reason = "not_fully_written" // left elements of an output as they were
+	InputModified    Reason = "input_modified"    // wrote to an input
+	Nondeterministic Reason = "nondeterministic"  // a second execution on the same inputs gave other bits
+)
+
+// FindingReasons returns the reasons that are findings, the one that explains most first.
+func FindingReasons() []Reason {
+	return []Reason{Overrun, NotFullyWritten, InputModified, Nondeterministic}
+}
+
 // The reasons of Error: what a candidate did on a valid case.
 const (
 	Raised       Reason = "raised"        // an exception, or an exit status other than 0

@@ -71,6 +71,13 @@ type FailuresRequest struct {
 	Limit      int     `json:"limit,omitempty"` // 0: 20
 }
 
+// ResultsRequest selects stored results, passed ones too.
+type ResultsRequest struct {
+	Op    string `json:"op,omitempty"`
+	Seed  *Seed  `json:"seed,omitempty"`  // of the case
+	Limit int    `json:"limit,omitempty"` // 0: 100
+}
+
 // FailuresReply lists stored failures, newest first, without tensors.
 type FailuresReply struct {
 	Results []json.RawMessage `json:"results"` // verdict.Result
@@ -79,28 +86,43 @@ type FailuresReply struct {
 // CasesRequest asks for cases with their inputs, for a client that executes the candidate itself. The answer is, per
 // case, a CaseHeader and the storage of its inputs.
 type CasesRequest struct {
-	Config  string          `json:"config,omitempty"`
-	Op      string          `json:"op"`               // configured, or in the catalogue
-	Schema  json.RawMessage `json:"schema,omitempty"` // an op schema, for an op that is neither
-	Seed    Seed            `json:"seed"`             // master seed
-	Count   int             `json:"count"`
-	Start   int             `json:"start,omitempty"` // index of the first case
-	Values  string          `json:"values,omitempty"`
-	Shapes  string          `json:"shapes,omitempty"`
-	DTypes  []string        `json:"dtypes,omitempty"`
-	Layouts []string        `json:"layouts,omitempty"`
+	Config   string            `json:"config,omitempty"`
+	Op       string            `json:"op"`               // configured, or in the catalogue; may be absent with Case
+	Schema   json.RawMessage   `json:"schema,omitempty"` // an op schema, for an op that is neither
+	Seed     Seed              `json:"seed"`             // master seed
+	Count    int               `json:"count"`
+	Start    int               `json:"start,omitempty"` // index of the first case
+	Values   string            `json:"values,omitempty"`
+	Shapes   string            `json:"shapes,omitempty"`
+	DTypes   []string          `json:"dtypes,omitempty"`
+	Layouts  []string          `json:"layouts,omitempty"`
+	Dims     map[string][]int  `json:"dims,omitempty"`      // the only sizes of these dimensions
+	Attrs    map[string]string `json:"attrs,omitempty"`     // attributes that are not drawn, as text
+	Case     string            `json:"case,omitempty"`      // canonical text: this case alone
+	Shared   string            `json:"shared,omitempty"`    // absolute path of a file of the client that takes the images
+	MaxBytes int64             `json:"max_bytes,omitempty"` // of images: the case that reaches it is the last; 0: no limit
 }
 
-// CaseHeader describes one case. The bytes of the storages follow it.
+// CaseHeader describes one case. The bytes of the storages follow it, or lie in the shared file.
 type CaseHeader struct {
-	Index  int    `json:"index"` // that CasesRequest.Start counts from
-	Op     string `json:"op"`
-	Case   string `json:"case"` // canonical text: send it back with the output
-	Seed   Seed   `json:"seed"` // of the case
-	DType  string `json:"dtype"`
-	Inputs []View `json:"inputs"` // in the order of the schema
+	Index   int             `json:"index"` // that CasesRequest.Start counts from
+	Op      string          `json:"op"`
+	Case    string          `json:"case"` // canonical text: send it back with the output
+	Seed    Seed            `json:"seed"` // of the case
+	DType   string          `json:"dtype"`
+	Inputs  []View          `json:"inputs"`            // in the order of the schema
+	Attrs   json.RawMessage `json:"attrs,omitempty"`   // an object; infinities are numbers too large, NaN is null
+	Outputs []OutputSpec    `json:"outputs,omitempty"` // absent where the schema does not say
+	Bytes   []int64         `json:"bytes,omitempty"`   // begin and end of the image in the shared file
 
 	Error *Error `json:"error,omitempty"` // the case could not be made, and no other follows; nothing else is set then
+}
+
+// OutputSpec is an output that a candidate is expected to return.
+type OutputSpec struct {
+	Name  string  `json:"name"`
+	DType string  `json:"dtype"`
+	Shape []int64 `json:"shape"`
 }
 
 // View is a tensor within a storage. Strides and offset count elements and may describe any layout that stays within
@@ -116,15 +138,54 @@ type View struct {
 
 // SubmitHeader comes with the outputs of a candidate that the client executed. Case, or Op and Seed, says on what.
 type SubmitHeader struct {
-	Config string            `json:"config,omitempty"`
-	Op     string            `json:"op"`
-	Case   string            `json:"case,omitempty"`
-	Seed   *Seed             `json:"seed,omitempty"`
-	Kwargs map[string]string `json:"kwargs,omitempty"` // attributes
-	Python string            `json:"python,omitempty"` // interpreter of the reference
+	Config    string            `json:"config,omitempty"`
+	Op        string            `json:"op"`
+	Case      string            `json:"case,omitempty"`
+	Seed      *Seed             `json:"seed,omitempty"`
+	Kwargs    map[string]string `json:"kwargs,omitempty"`    // attributes
+	Python    string            `json:"python,omitempty"`    // interpreter of the reference
+	Shared    string            `json:"shared,omitempty"`    // absolute path of the file that the image lies in
+	Bytes     []int64           `json:"bytes,omitempty"`     // begin and end of the image in that file
+	Failure   *CaseFailure      `json:"failure,omitempty"`   // instead of outputs
+	Findings  []CaseFinding     `json:"findings,omitempty"`  // what the client saw of the execution
+	Tolerance *CaseTolerance    `json:"tolerance,omitempty"` // instead of the rules of the op
+	TimeNS    int64             `json:"time_ns,omitempty"`   // that the candidate took
+	Store     string            `json:"store,omitempty"`     // all, failures or none; "": all
+}
+
+// CaseFailure is what a candidate did instead of returning outputs.
+type CaseFailure struct {
+	Reason  string `json:"reason"` // raised, crashed, missing_package, …
+	Message string `json:"message,omitempty"`
+	Hint    string `json:"hint,omitempty"`
+	Trace   string `json:"trace,omitempty"`
+}
+
+// CaseFinding is something wrong with an execution that its outputs need not show.
+type CaseFinding struct {
+	Kind     string `json:"kind"`           // not_fully_written, overrun, input_modified or nondeterministic
+	Name     string `json:"name,omitempty"` // of the tensor
+	Sentence string `json:"sentence"`
+}
+
+// CaseTolerance accepts an error of atol + rtol·|want|.
+type CaseTolerance struct {
+	ATol float64 `json:"atol"`
+	RTol float64 `json:"rtol"`
 }
 
 // SubmitReply is the judgement.
 type SubmitReply struct {
 	Result json.RawMessage `json:"result"` // verdict.Result
+}
+
+// SubmissionsReply has one entry per part, in order.
+type SubmissionsReply struct {
+	Results []Submitted `json:"results"`
+}
+
+// Submitted is what came of one part: a result, or why there is none.
+type Submitted struct {
+	Result json.RawMessage `json:"result,omitempty"` // verdict.Result
+	Error  *Error          `json:"error,omitempty"`
 }

@@ -1,0 +1,382 @@
+// This file implements submissions: what clients computed comes in, verdicts go out.
+
+package daemon
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"gpuemu/internal/campaign"
+	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/runner"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+	"gpuemu/internal/wire"
+)
+
+// Prefixes of the names of tensors in a submission. Without one it is an output.
+const (
+	inputPrefix    = "inputs/"
+	outputPrefix   = "outputs/"
+	againPrefix    = "again/"
+	expectedPrefix = "expected/"
+)
+
+const (
+	// maxParts is how many submissions one request may have: their results are in memory together.
+	maxParts = 100_000
+	// maxSentence and maxTrace bound what a client says of an execution, which is stored and printed. They are bytes.
+	maxSentence = 4 << 10
+	maxTrace    = 64 << 10
+)
+
+const submitHint = "docs/formats/http.md describes submissions"
+
+// submit handles POST /v1/submit: one part, without an end mark.
+func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
+	d := s.newDesk(r)
+	defer d.close()
+	body := bufio.NewReaderSize(r.Body, 1<<16)
+	header, err := readHeader(body)
+	if err == nil && header == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	if err == nil {
+		err = d.take(header, body)
+	}
+	if err != nil {
+		return tooEarly(err)
+	}
+	if err := d.finish(); err != nil {
+		return err
+	}
+	if err := d.parts[0].err; err != nil {
+		return err
+	}
+	reply, err := submitted(d.parts[0].judged.Result)
+	if err != nil {
+		return err
+	}
+	return sendJSON(w, http.StatusOK, reply)
+}
+
+// submissions handles POST /v1/submissions: any number of parts, and a header of length 0 at the end.
+func (s *Server) submissions(w http.ResponseWriter, r *http.Request) error {
+	d := s.newDesk(r)
+	defer d.close()
+	body := bufio.NewReaderSize(r.Body, 1<<16)
+	for {
+		header, err := readHeader(body)
+		if err == nil && header == nil {
+			break
+		}
+		if err == nil {
+			err = d.take(header, body)
+		}
+		if err != nil {
+			return tooEarly(err)
+		}
+	}
+	if err := d.finish(); err != nil {
+		return err
+	}
+	reply := &wire.SubmissionsReply{Results: make([]wire.Submitted, len(d.parts))}
+	for i, p := range d.parts {
+		if p.err != nil {
+			reply.Results[i].Error = toWire(p.err)
+			continue
+		}
+		text, err := encodeResult(p.judged.Result)
+		if err != nil {
+			return err
+		}
+		reply.Results[i].Result = text
+	}
+	return sendJSON(w, http.StatusOK, reply)
+}
+
+// tooEarly says what the end of a body within a part means.
+func tooEarly(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return diag.Errorf(BadRequest, submitHint, "the body ends too early: %w", err)
+	}
+	return err
+}
+
+// desk takes the parts of one request. They are judged by several goroutines while later ones are read, and stored
+// together at the end. All fields but busy and free belong to the goroutine of the request.
+type desk struct {
+	s        *Server
+	ctx      context.Context
+	judging  *campaign.Judging
+	first    *wire.SubmitHeader // whose configuration, op and interpreter the others have by default
+	parts    []*submittedPart
+	projects map[[2]string]campaign.Project
+	files    map[string]*sharedFile
+	taken    map[string][]span // of the files, by parts before
+	free     chan struct{}     // has room for another judge
+	busy     sync.WaitGroup
+}
+
+// submittedPart is a part and what came of it. It belongs to the goroutine that judges it until that has ended.
+type submittedPart struct {
+	judged *campaign.Judged
+	err    error
+}
+
+// span is a range of bytes.
+type span struct{ begin, end int64 }
+
+func (s *Server) newDesk(r *http.Request) *desk {
+	return &desk{s: s, ctx: r.Context(), judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
+		files: map[string]*sharedFile{}, taken: map[string][]span{}, free: make(chan struct{}, runtime.GOMAXPROCS(0))}
+}
+
+// close gives back what the desk holds. It waits for what is being judged.
+func (d *desk) close() {
+	d.busy.Wait()
+	d.judging.Close()
+	for _, f := range d.files {
+		f.Close()
+	}
+}
+
+// take reads the image of a part, whose header was read, and has it judged. The error is one of the whole request; what
+// is wrong with this part alone is kept for its place in the answer.
+func (d *desk) take(header []byte, body io.Reader) error {
+	if len(d.parts) == maxParts {
+		return diag.Errorf(TooLarge, "send several requests", "the request has more than %d parts", maxParts)
+	}
+	if err := d.ctx.Err(); err != nil {
+		return err
+	}
+	d.free <- struct{}{} // before the image is read: no more images are in memory than are judged
+	var held int64
+	leave := func() {
+		d.s.drop(held)
+		<-d.free
+	}
+	hold := func(n int64) error {
+		err := d.s.hold(n)
+		if err == nil {
+			held += n
+		}
+		return err
+	}
+	image, err := readImage(body, hold)
+	if err != nil {
+		leave()
+		return err
+	}
+	p := &submittedPart{}
+	d.parts = append(d.parts, p)
+	h, project, image, err := d.open(header, image, hold)
+	if err != nil {
+		leave()
+		if d.first == nil { // the others depend on it
+			return err
+		}
+		p.err = err
+		return nil
+	}
+	d.busy.Go(func() {
+		defer leave()
+		sub, err := submission(h, image)
+		if err == nil {
+			p.judged, err = d.judging.Judge(d.ctx, project, sub)
+		}
+		p.err = err
+	})
+	return nil
+}
+
+// open reads a header and finds what it refers to.
+func (d *desk) open(header, image []byte, hold func(int64) error) (
+	*wire.SubmitHeader, campaign.Project, []byte, error,
+) {
+	none := campaign.Project{}
+	h := new(wire.SubmitHeader)
+	if err := json.Unmarshal(header, h); err != nil {
+		return nil, none, nil, diag.Errorf(BadRequest, submitHint, "the header is not a submission: %w", err)
+	}
+	if d.first == nil {
+		d.first = h
+	} else if err := d.inherit(h); err != nil {
+		return nil, none, nil, err
+	}
+	key := [2]string{h.Config, h.Python}
+	project, ok := d.projects[key]
+	if !ok {
+		var err error
+		if project, err = d.s.project(h.Config, h.Python); err != nil {
+			return nil, none, nil, err
+		}
+		d.projects[key] = project
+	}
+	if h.Shared == "" && h.Bytes == nil {
+		return h, project, image, nil
+	}
+	image, err := d.sharedImage(h, len(image), hold)
+	return h, project, image, err
+}
+
+// inherit sets what the header leaves to the first one. The text of a case has its op.
+func (d *desk) inherit(h *wire.SubmitHeader) error {
+	if h.Config == "" {
+		h.Config = d.first.Config
+	}
+	if h.Python == "" {
+		h.Python = d.first.Python
+	}
+	if h.Op != "" || h.Case != "" {
+		return nil
+	}
+	h.Op = d.first.Op
+	if h.Op == "" && d.first.Case != "" {
+		c, err := opspec.ParseCase(d.first.Case)
+		h.Op = c.Op
+		return err
+	}
+	return nil
+}
+
+// sharedImage reads an image out of the shared file. Two parts with the same bytes are a mistake of the client's.
+func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) error) ([]byte, error) {
+	bad := func(hint, format string, args ...any) ([]byte, error) {
+		return nil, diag.Errorf(BadRequest, hint, format, args...)
+	}
+	switch {
+	case h.Shared == "":
+		return bad("send the path of the file as well", "bytes are given without a shared file")
+	case inline > 0:
+		return bad("send one of them", "an image is in the part and in a shared file")
+	case len(h.Bytes) != 2 || h.Bytes[0] < 0 || h.Bytes[1] < h.Bytes[0]:
+		return bad("send [begin, end]", "bytes of the shared file are %v", h.Bytes)
+	case h.Bytes[1]-h.Bytes[0] > maxTensors:
+		return nil, diag.Errorf(TooLarge, "use smaller tensors", "an image has %d bytes, at most %d are allowed",
+			h.Bytes[1]-h.Bytes[0], int64(maxTensors))
+	}
+	at := span{h.Bytes[0], h.Bytes[1]}
+	for i, other := range d.taken[h.Shared] {
+		if at.begin < other.end && other.begin < at.end {
+			return bad("give every part bytes of its own", "bytes %v of the shared file overlap those of part %d, [%d %d]",
+				h.Bytes, i, other.begin, other.end)
+		}
+	}
+	f := d.files[h.Shared]
+	if f == nil {
+		var err error
+		if f, err = openShared(d.ctx, h.Shared, false); err != nil {
+			return nil, err
+		}
+		d.files[h.Shared] = f
+	}
+	if err := hold(at.end - at.begin); err != nil {
+		return nil, err
+	}
+	d.taken[h.Shared] = append(d.taken[h.Shared], at)
+	return f.read(at)
+}
+
+// finish waits for all judgements and stores them.
+func (d *desk) finish() error {
+	d.busy.Wait()
+	if err := d.ctx.Err(); err != nil {
+		return err
+	}
+	var list []*campaign.Judged
+	for _, p := range d.parts {
+		if p.err == nil {
+			list = append(list, p.judged)
+		}
+	}
+	return d.s.engine.Keep(d.ctx, list)
+}
+
+// submission divides the tensors of an image by their prefixes, and converts the header.
+func submission(h *wire.SubmitHeader, image []byte) (*campaign.Submission, error) {
+	sub := &campaign.Submission{Op: h.Op, Case: h.Case, Attrs: h.Kwargs, Time: time.Duration(h.TimeNS)}
+	if h.Seed != nil {
+		sub.Seed = uint64(*h.Seed)
+	}
+	if sub.Op == "" && h.Case != "" {
+		c, err := opspec.ParseCase(h.Case)
+		if err != nil {
+			return nil, err
+		}
+		sub.Op = c.Op
+	}
+	switch h.Store {
+	case "", "all":
+	case "failures":
+		sub.Store = campaign.StoreFailures
+	case "none":
+		sub.Store = campaign.StoreNone
+	default:
+		return nil, diag.Errorf(BadRequest, "use all, failures or none", "store is %q", cut(h.Store, 40))
+	}
+	if f := h.Failure; f != nil {
+		sub.Failure = &runner.Failure{Reason: verdict.Reason(cut(f.Reason, 40)), Msg: cut(f.Message, maxSentence),
+			Hint: cut(f.Hint, maxSentence), Stderr: tailOf(f.Trace, maxTrace)}
+		if f.Message == "" {
+			sub.Failure.Msg = "the client gave no message"
+		}
+	}
+	for _, f := range h.Findings {
+		sub.Findings = append(sub.Findings, verdict.Finding{Kind: cut(f.Kind, 40), Name: cut(f.Name, maxSentence),
+			Sentence: cut(f.Sentence, maxSentence)})
+	}
+	if h.Tolerance != nil {
+		sub.Tolerance = &compare.Tolerance{Abs: h.Tolerance.ATol, Rel: h.Tolerance.RTol}
+	}
+	if len(image) == 0 && sub.Failure != nil {
+		return sub, nil
+	}
+	return sub, divide(sub, image)
+}
+
+// divide gives the tensors of an image their places in a submission.
+func divide(sub *campaign.Submission, image []byte) error {
+	tensors, _, err := tensor.ParseSafetensors(image)
+	if err != nil {
+		return err
+	}
+	places := []struct {
+		prefix string
+		list   *[]tensor.Named
+	}{{inputPrefix, &sub.Inputs}, {againPrefix, &sub.Again}, {expectedPrefix, &sub.Expected}, {outputPrefix, &sub.Outputs},
+		{"", &sub.Outputs}}
+	for _, t := range tensors {
+		for _, p := range places {
+			if name, ok := strings.CutPrefix(t.Name, p.prefix); ok {
+				*p.list = append(*p.list, tensor.Named{Name: name, Tensor: t.Tensor})
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// tailOf returns the end of a text, where traces say what happened.
+func tailOf(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	text = text[len(text)-limit:]
+	for len(text) > 0 && !utf8.RuneStart(text[0]) {
+		text = text[1:]
+	}
+	return fmt.Sprintf("…%s", text)
+}
