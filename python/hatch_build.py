@@ -23,9 +23,13 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
     PLUGIN_NAME = "custom"
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if self.target_name != "wheel" or os.environ.get("GPUEMU_PURE_WHEEL") == "1":
+        if self.target_name != "wheel":
             return
         sources = self._sources()
+        # The worker that the binary embeds is gpuemu.worker, too: one file, two ways to it.
+        build_data["force_include"][str(sources / "internal" / "runner" / "worker.py")] = "gpuemu/worker.py"
+        if os.environ.get("GPUEMU_PURE_WHEEL") == "1":
+            return
         out = Path(self.directory) / "binaries"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
