@@ -19,7 +19,7 @@ const levels = `
 	7  report policy
 	6  campaign
 	5  shrink receipt
-	4  runner store project
+	4  runner store project gradient
 	3  gen oracle invariant verdict artifact config
 	2  opspec compare ptxvm fingerprint
 	1  rng tensor gemm ptx cubin sshsig wire nng
