@@ -13,6 +13,8 @@ BIGSOAK     ?= 20
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
+PYVENV      := .cache/python-venv
+PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 pytest==9.2.0 mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
 
 # The toolchain on PATH is the one that is used: no silent download of another.
 export GOTOOLCHAIN := local
@@ -21,12 +23,13 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego fuzz-quick fuzz soak evidence bench example build generate clean
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow fuzz-quick fuzz soak evidence bench \
+	example build generate clean
 
 all: build
 
 # Everything, from a fresh clone. The order is: what fails fastest comes first.
-test: setup check unit race v3 purego fuzz-quick
+test: setup check unit race v3 purego python package fuzz-quick
 	@echo "make test: ok"
 
 setup:
@@ -35,6 +38,7 @@ setup:
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
+	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)
@@ -72,6 +76,29 @@ v3:
 purego:
 	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
 	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
+
+# The Python package: style, types, tests with numpy and with JAX on the CPU.
+python: build
+	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools
+	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy'
+	@$(STEP) "pytest" $(PYVENV)/bin/python -m pytest -q python
+
+# The package as a user installs it, in an empty environment.
+package:
+	@$(STEP) "pip install, quick start" sh tools/test-package.sh
+
+# The same tests with PyTorch: Debian's python3-torch, which has no CUDA and is small.
+test-torch: build
+	@/usr/bin/python3 -c "import torch" || { echo "install PyTorch first: apt-get install python3-torch" >&2; exit 1; }
+	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with torch" \
+		sh tools/setup-venv.sh .cache/torch-venv torch,pytest pytest==9.2.0 ml_dtypes==0.5.4
+	@$(STEP) "pytest with torch" .cache/torch-venv/bin/python -m pytest -q python
+
+# The same tests with TensorFlow on the CPU; the install is large.
+test-tensorflow: build
+	@$(STEP) "python with TensorFlow" sh tools/setup-venv.sh .cache/tensorflow-venv tensorflow,pytest tensorflow-cpu==2.21.0 \
+		pytest==9.2.0 ml_dtypes==0.5.4
+	@$(STEP) "pytest with TensorFlow" .cache/tensorflow-venv/bin/python -m pytest -q python
 
 fuzz-quick:
 	@$(STEP) "fuzz, 5s per target" sh tools/fuzz.sh 5s

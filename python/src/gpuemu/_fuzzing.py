@@ -58,11 +58,11 @@ def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> 
     headers = []
     at = 0
     while True:
-        if at + 4 > len(text):
-            raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
-        (size,) = struct.unpack_from("<I", text, at)
+        (size,) = struct.unpack_from("<I", text, at) if at + 4 <= len(text) else (len(text),)
         if size == 0:
             break
+        if at + 4 + size > len(text):
+            raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
         header = json.loads(bytes(text[at + 4 : at + 4 + size]))
         raise_error(header)
         headers.append(header)

@@ -1,0 +1,337 @@
+"""The client against a real daemon."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpuemu import Client, ClientError, ConnectionFailed, FuzzResults
+from gpuemu import _daemon, _fuzzing
+
+SEED = 2**63 + 12345  # no double holds it
+
+
+def softmax(inputs: dict[str, Any]) -> Any:
+    x = inputs["input"].astype(np.float64)
+    with np.errstate(all="ignore"):
+        e = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf))
+        return (e / e.sum(-1, keepdims=True)).astype(inputs["input"].dtype)
+
+
+def doubled(inputs: dict[str, Any]) -> Any:
+    return (softmax(inputs) * 2).astype(inputs["input"].dtype)
+
+
+def test_ping(client: Client) -> None:
+    reply = client.ping()
+    assert reply["protocol_version"] == 2
+    assert reply["uptime_secs"] >= 0
+    assert reply["version"]
+
+
+def test_right_kernel_passes(client: Client) -> None:
+    results = client.fuzz_op_client_side("softmax", softmax, iterations=150, seed=SEED)
+    assert (results.seed, results.total, results.failed, results.not_run) == (SEED, 150, 0, 0)
+    assert results.passed + results.undecided == 150
+    assert results.passed > 130
+    assert results.ok
+
+
+def test_wrong_kernel_fails(client: Client) -> None:
+    results = client.fuzz_op_client_side("softmax", doubled, iterations=20, seed=1, value_distribution="normal")
+    assert results.failed == 20 and not results.ok
+    first = results.failures[0]
+    assert first.reason == "mismatch"
+    assert "scaled by 2.000" in str(results)
+    assert first.case in first.replay_command
+    assert first.repro_info is not None and first.repro_info.shape == (8, 7, 64)
+    assert first.repro_info.layout == "contiguous"
+
+
+def test_same_seed_same_cases(client: Client) -> None:
+    def cases(**options: Any) -> list[str]:
+        seen: list[str] = []
+        client.fuzz_op_client_side(
+            "relu", lambda i: np.maximum(i["input"], 0), iterations=40, on_case=lambda c, *_: seen.append(c.text), **options
+        )
+        return seen
+
+    one = cases(seed=7)
+    assert one == cases(seed=7)
+    assert one != cases(seed=8)
+    assert one == [c["case"] for c in client.get_test_batch("relu", 40, seed=7)]
+
+
+@pytest.mark.parametrize("count", [1, _fuzzing.FIRST_BATCH, _fuzzing.FIRST_BATCH + 1, 100])
+def test_every_case_is_judged_once(client: Client, count: int) -> None:
+    seen: list[int] = []
+    results = client.fuzz_op_client_side(
+        "relu", lambda i: np.maximum(i["input"], 0), iterations=count, seed=1,
+        on_case=lambda case, inputs, outputs, result: seen.append(case.index),
+    )  # fmt: skip
+    assert seen == list(range(count))
+    assert results.total == count
+
+
+def test_small_batches_of_bytes(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fuzzing, "BATCH_BYTES", 1)  # one case a batch
+    results = client.fuzz_op_client_side("softmax", softmax, iterations=5, seed=1)
+    assert results.total == 5 and results.failed == 0
+
+
+def test_hook_gets_fresh_inputs(client: Client) -> None:
+    def greedy(inputs: dict[str, Any]) -> Any:
+        out = np.maximum(inputs["input"], 0)
+        inputs["input"][...] = 7
+        return out
+
+    def look(case: Any, inputs: dict[str, Any], outputs: Any, result: Any) -> None:
+        assert np.array_equal(outputs["output"], np.maximum(inputs["input"], 0), equal_nan=True)
+        assert result.reason == "input_modified"
+
+    results = client.fuzz_op_client_side("relu", greedy, iterations=60, seed=1, dtypes=["float32"], shapes={"B": [2]}, on_case=look)
+    assert results.failed == 60
+
+
+def test_fail_fast_ends_at_the_first_failure(client: Client) -> None:
+    calls: list[int] = []
+
+    def sometimes(inputs: dict[str, Any]) -> Any:
+        calls.append(1)
+        return softmax(inputs) if len(calls) < 5 else doubled(inputs)
+
+    results = client.fuzz_op_client_side("softmax", sometimes, iterations=1000, seed=1, fail_fast=True, value_distribution="normal")
+    assert (results.total, results.failed) == (5, 1)
+    assert len(calls) < 200
+
+
+def test_exception_of_the_kernel(client: Client) -> None:
+    def raises(inputs: dict[str, Any]) -> Any:
+        raise ValueError("no such tile")
+
+    results = client.fuzz_op_client_side("softmax", raises, iterations=3, seed=1)
+    assert results.failed == 3
+    assert results.failures[0].verdict == "error" and results.failures[0].reason == "raised"
+    assert "ValueError: no such tile" in results.failures[0].message
+    assert "raise ValueError" in results.failures[0].raw["stderr"]
+
+
+def test_keyboard_interrupt_ends_the_run(client: Client) -> None:
+    def interrupted(inputs: dict[str, Any]) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        client.fuzz_op_client_side("softmax", interrupted, iterations=1000, seed=1)
+    assert client.ping()  # and the client still works
+
+
+def test_no_file_is_left_behind(client: Client) -> None:
+    directory = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path("/tmp")
+    before = set(directory.glob("gpuemu-*"))
+    client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
+    assert set(directory.glob("gpuemu-*")) <= before
+
+
+def test_options_select_cases(client: Client) -> None:
+    texts = [
+        c["case"]
+        for c in client.get_test_batch(
+            "layernorm", 20, seed=3, dtypes=["float16"], layouts=["transposed"], value_distribution="uniform",
+            shapes={"H": [33]}, attrs={"eps": 0.5},
+        )  # fmt: skip
+    ]
+    assert len(texts) == 20
+    for text in texts:
+        assert "dtype=float16" in text and "H:33" in text and "eps:0.5" in text
+        assert "contiguous:normal" not in text
+    assert any("transposed:uniform" in t for t in texts)
+
+
+def test_layouts_are_real(client: Client) -> None:
+    strides = set()
+    for case in client.get_test_batch("relu", 30, seed=1, dtypes=["float32"], layouts=["strided"], shapes={"B": [2], "S": [3], "H": [5]}):
+        x = case["inputs"]["input"]
+        strides.add(x.strides)
+        assert x.shape == (2, 3, 5)
+        result = client.submit_output("relu", case["inputs"], np.maximum(x, 0), case["seed"])
+        assert result.passed, result
+    assert any(s[-1] != 4 for s in strides)
+
+
+def test_submitted_inputs_may_differ_from_the_case(client: Client) -> None:
+    case = client.get_test_case("relu", seed=5, dtypes=["float32"], value_distribution="normal", shapes={"B": [2]})
+    case["inputs"]["input"] += 1
+    result = client.submit_output("relu", case["inputs"], np.maximum(case["inputs"]["input"], 0), case["seed"])
+    assert result.passed
+    assert result.case != case["case"]
+
+
+def test_batch_is_a_sequence(client: Client) -> None:
+    batch = client.get_test_batch("relu", 5, seed=9)
+    assert len(batch) == 5 and batch.seed == 9
+    whole = [c["case"] for c in batch]
+    assert batch[0]["case"] == whole[0] and batch[-1]["case"] == whole[-1]
+    assert [c["case"] for c in batch[1:3]] == whole[1:3]
+    with pytest.raises(IndexError):
+        batch[5]
+    with pytest.raises(ClientError, match="at least one"):
+        client.get_test_batch("relu", 0)
+
+
+def test_leaving_a_stream_early(client: Client) -> None:
+    for _ in client.get_test_batch("softmax", 1000, seed=1):
+        break
+    assert client.ping()
+
+
+def test_own_schema(client: Client) -> None:
+    schema = {
+        "name": "scale", "dims": [{"name": "N", "candidates": [1, 7, 64]}], "inputs": [{"name": "x", "dims": ["N"]}],
+        "output": {"name": "y", "dims": ["N"]},
+    }  # fmt: skip
+    for case in client.get_test_batch("scale", 10, seed=1, op_schema=schema, dtypes=["float32"], value_distribution="normal"):
+        x = case["inputs"]["x"]
+        right = client.submit_output("scale", case["inputs"], x * 2, case["seed"], expected=x.astype(np.float64) * 2)
+        wrong = client.submit_output("scale", case["inputs"], x * 2.01, case["seed"], expected=x.astype(np.float64) * 2)
+        assert right.passed, right
+        assert wrong.reason == "mismatch"
+
+
+def test_validate_op(client: Client) -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    b = np.arange(12, dtype=np.float32).reshape(3, 4)
+    assert client.validate_op("matmul", {"a": a, "b": b}, a @ b).passed
+    wrong = client.validate_op("matmul", {"a": a, "b": b}, a @ b + 1, seed=77)
+    assert not wrong.passed and wrong.seed == 77
+    assert wrong.max_diff == pytest.approx(1)
+    assert wrong.failures[0]["kind"] == "mismatch"
+    stored = client.get_result(77)
+    assert stored is not None and stored.message == wrong.message
+    assert client.get_result(78) is None
+    with pytest.raises(ClientError, match="float32, not float16"):
+        client.validate_op("matmul", {"a": a, "b": b}, a @ b, dtype="float16")
+    assert wrong.seed in [r.seed for r in client.list_failures(limit=50)]
+    assert wrong.seed in [r.seed for r in client.list_results(limit=50)]
+    assert len(client.list_results(limit=1)) == 1
+
+
+def test_attributes(client: Client) -> None:
+    x = np.array([[-2.0, 4.0]], np.float32)
+    inputs = {"input": x.reshape(1, 1, 2)}
+    assert client.validate_op("leaky_relu", inputs, np.where(x > 0, x, 0.25 * x).reshape(1, 1, 2), alpha=0.25).passed
+    assert not client.validate_op("leaky_relu", inputs, np.where(x > 0, x, 0.25 * x).reshape(1, 1, 2)).passed
+    with pytest.raises(ClientError, match="alhpa"):
+        client.validate_op("leaky_relu", inputs, x.reshape(1, 1, 2), alhpa=0.25)
+    with pytest.raises(ClientError, match="'alpha' is a list"):
+        client.validate_op("leaky_relu", inputs, x.reshape(1, 1, 2), alpha=[1])
+
+
+def test_unknown_operator(client: Client) -> None:
+    with pytest.raises(ClientError) as caught:
+        client.fuzz_op_client_side("sofmax", softmax)
+    assert "softmax" in str(caught.value) and caught.value.code
+
+
+def test_large_output_goes_through(client: Client) -> None:
+    x = np.ones((64, 64, 1024), np.float32)  # 16 MiB: more than one write
+    assert client.validate_op("relu", {"input": x}, x).passed
+
+
+def test_compare(client: Client) -> None:
+    a = np.array([1.0, 2.0], np.float32)
+    assert client.compare(a, a)["passed"]
+    reply = client.compare(a, a + np.float32(0.5), atol=0.1, rtol=0)
+    assert not reply["passed"] and reply["outputs"][0]["max_abs"] == pytest.approx(0.5)
+    assert client.compare(a, a + np.float32(0.5), atol=0.6)["passed"]
+    assert not client.compare(a, np.array([1.0, np.nan], np.float32), atol=1e9)["passed"]
+
+
+def test_fit_tolerance(client: Client) -> None:
+    samples = [{"max_abs": i / 100, "max_want": 1.0} for i in range(100)]
+    reply = client.fit_tolerance("float32", samples)
+    assert reply["atol"] == pytest.approx(1.5 * 0.94, rel=0.05)
+
+
+def test_check_gradients(client: Client) -> None:
+    rng = np.random.default_rng(1)
+    x, g = rng.normal(size=(1, 4, 7)).astype(np.float32), rng.normal(size=(1, 4, 7)).astype(np.float32)
+    y = softmax({"input": x}).astype(np.float64)
+    grad = (y * (g - (g * y).sum(-1, keepdims=True))).astype(np.float32)
+    assert client.check_gradients("softmax", {"input": x}, g, {"input": grad}).passed
+    wrong = client.check_gradients("softmax", {"input": x}, g, {"input": (y * g).astype(np.float32)})
+    assert wrong.verdict == "fail"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.py").write_text(
+        "import numpy as np\n"
+        "def double(inputs):\n    return np.maximum(inputs['input'], 0) * 2\n"
+    )
+    config = tmp_path / "gpuemu.toml"
+    config.write_text('[project]\nname = "t"\n[[ops]]\nname = "relu"\ncandidate = "kernels.py:double"\n')
+    return config
+
+
+def test_configured_candidate(project: Path) -> None:
+    with Client(config=str(project)) as client:
+        results = client.fuzz_op("relu", seed=3, iterations=20, batch_sizes=[2], seq_lengths=[3], hidden_dims=[17], dtypes=["float32"])
+        assert isinstance(results, FuzzResults)
+        assert results.failed > 0 and results.total >= results.failed
+        failure = results.failures[0]
+        assert failure.repro_info is not None and failure.repro_info.shape == (2, 3, 17)
+        again = client.reproduce(failure.seed)
+        assert again.still_fails and again.executable
+        assert again.inputs["input"].shape == (2, 3, 17)
+        assert client.reproduce(failure.case).result.message == again.result.message
+        small = client.minimize(failure.seed)
+        assert np.prod(small.minimized_shape) < np.prod((2, 3, 17))
+        assert small.original_seed == failure.seed and not small.unchanged
+
+
+def test_bad_configuration_says_where(tmp_path: Path) -> None:
+    config = tmp_path / "gpuemu.toml"
+    config.write_text('[[ops]]\nname = "relu"\ncadidate = "x.py:f"\n')
+    with Client(config=str(config)) as client, pytest.raises(ClientError) as caught:
+        client.fuzz_op("relu")
+    assert "gpuemu.toml:3" in caught.value.position and "candidate" in caught.value.hint
+
+
+def test_daemon_that_was_stopped_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUEMU_HOME", str(tmp_path))
+    binary = _daemon.find_binary()
+    assert binary is not None
+    with Client() as client:
+        first = client.ping()["pid"]
+        subprocess.run([binary, "daemon", "stop"], check=True, capture_output=True)
+        assert client.list_results() == []
+        assert client.ping()["pid"] != first
+        subprocess.run([binary, "daemon", "stop"], check=True, capture_output=True)
+
+
+def test_no_daemon_is_an_error_within_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin = time.monotonic()
+    with pytest.raises(ConnectionFailed, match="no daemon answers"):
+        Client(str(tmp_path / "none.sock"), start=False).ping()
+    monkeypatch.setenv("GPUEMU_BINARY", str(tmp_path / "nothing"))
+    with pytest.raises(ConnectionFailed, match="nothing"):
+        Client(str(tmp_path / "none.sock")).ping()
+    monkeypatch.delenv("GPUEMU_BINARY")
+    monkeypatch.setattr(_daemon, "find_binary", lambda: None)
+    with pytest.raises(ConnectionFailed, match="no gpuemu binary"):
+        Client(str(tmp_path / "none.sock")).ping()
+    assert time.monotonic() - begin < 1
+
+
+def test_one_of_two_names_for_the_kernel(client: Client) -> None:
+    assert client.fuzz_op_client_side("relu", op_fn=lambda i: np.maximum(i["input"], 0), iterations=3, seed=1).passed == 3
+    with pytest.raises(TypeError, match="exactly one"):
+        client.fuzz_op_client_side("relu")
+    with pytest.raises(TypeError, match="exactly one"):
+        client.fuzz_op_client_side("relu", softmax, op_fn=softmax)

@@ -1,0 +1,118 @@
+"""The transport against servers that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gpuemu import ClientError, ConnectionFailed
+from gpuemu._fuzzing import fetch
+from gpuemu._http import Transport
+from gpuemu._shared import SharedFile
+
+Answer = Callable[[socket.socket], None]
+
+
+@contextlib.contextmanager
+def serving(path: Path, *answers: Answer) -> Iterator[str]:
+    """A server that gives one answer per connection."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen()
+
+    def serve() -> None:
+        for answer in answers:
+            connection, _ = listener.accept()
+            with connection:
+                answer(connection)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield str(path)
+    listener.close()
+
+
+def says(text: bytes) -> Answer:
+    def answer(connection: socket.socket) -> None:
+        connection.recv(1 << 16)
+        connection.sendall(text)
+
+    return answer
+
+
+def ok(body: bytes, claimed: int | None = None) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(body) if claimed is None else claimed) + body
+
+
+def test_kept_connection_that_was_closed_is_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", says(ok(b"1")), says(ok(b"2"))) as path:
+        transport = Transport(path, 5)
+        assert transport.json("GET", "/v1/ping") == 1
+        time.sleep(0.05)  # the server closes the first connection
+        assert transport.json("GET", "/v1/ping") == 2
+
+
+def test_answer_that_is_cut_off(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", says(ok(b"[1,", 100))) as path, pytest.raises(ConnectionFailed, match="went away"):
+        Transport(path, 5).json("GET", "/v1/ping")
+
+
+def test_connection_that_is_closed_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", lambda c: None) as path, pytest.raises(ConnectionFailed, match="went away"):
+        Transport(path, 5).json("GET", "/v1/ping")
+
+
+def test_silence_is_an_error_after_the_timeout(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", lambda c: time.sleep(2)) as path:
+        begin = time.monotonic()
+        with pytest.raises(ConnectionFailed, match=r"did not answer within 0\.2 s"):
+            Transport(path, 0.2).json("GET", "/v1/ping")
+        assert time.monotonic() - begin < 1
+
+
+def test_what_is_not_http(tmp_path: Path) -> None:
+    with serving(tmp_path / "s", says(b"220 mail ready\r\n")) as path, pytest.raises(ConnectionFailed):
+        Transport(path, 5).json("GET", "/v1/ping")
+
+
+def test_error_of_the_engine(tmp_path: Path) -> None:
+    body = b'{"code":"a-b","message":"no such op","hint":"use relu","pos":"f.toml:3:1"}'
+    text = b"HTTP/1.1 400 Bad Request\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    with serving(tmp_path / "s", says(text)) as path, pytest.raises(ClientError) as caught:
+        Transport(path, 5).json("GET", "/v1/ping")
+    assert str(caught.value) == "f.toml:3:1: no such op\n  use relu [a-b]"
+    assert (caught.value.code, caught.value.hint, caught.value.position) == ("a-b", "use relu", "f.toml:3:1")
+
+
+def test_error_that_is_no_json(tmp_path: Path) -> None:
+    text = b"HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\n<ht>"
+    with serving(tmp_path / "s", says(text)) as path, pytest.raises(ClientError, match="status 500"):
+        Transport(path, 5).json("GET", "/v1/ping")
+
+
+@pytest.mark.parametrize("body", [b"", b"\x05\x00", b"\xff\x00\x00\x00{}"])
+def test_stream_of_cases_that_is_cut_off(tmp_path: Path, body: bytes) -> None:
+    with serving(tmp_path / "s", says(ok(body))) as path, SharedFile() as shared, pytest.raises(ConnectionFailed):
+        fetch(Transport(path, 5), {"op": "relu"}, shared)
+
+
+def test_shared_file_is_private_and_goes_away() -> None:
+    shared = SharedFile()
+    path = Path(shared.path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    small = shared.view(10)
+    small[:] = 7
+    large = shared.view(5 << 20)
+    assert large[9] == 7 and large[10] == 0
+    small[0] = 9
+    assert large[0] == 9  # a view from before the growth is of the same memory
+    shared.close()
+    shared.close()
+    assert not path.exists()
+    assert large[0] == 9

@@ -1,0 +1,17 @@
+#!/bin/sh
+# test-package.sh: installs the Python package as a user would, `pip install .` into an empty environment, and runs the quick
+# start of its README with what was installed: nothing of this checkout is on any path.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+export GPUEMU_HOME="$work/home"
+trap '"$work/venv/bin/gpuemu" daemon stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+unset PYTHONPATH GPUEMU_BINARY GPUEMU_SOCKET GPUEMU_CONFIG
+"${PYTHON:-python3}" -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$root/python" pytest
+# The script on PATH is the binary itself: it starts without Python.
+case $(head -c 4 "$work/venv/bin/gpuemu" | od -An -c | tr -d ' ') in
+"#!"*) echo "gpuemu on PATH is a Python script, not the binary" >&2 && exit 1 ;;
+esac
+cd "$work"
+PATH=$work/venv/bin:$PATH "$work/venv/bin/python" "$root/tools/test_package.py" "$root"
