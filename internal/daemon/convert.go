@@ -49,7 +49,7 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 			return nil, err
 		}
 	}
-	o, err := options(req.Values, req.Shapes, req.DTypes, req.Layouts)
+	o, err := options(req.Values, req.Shapes, req.DTypes, req.Layouts, req.Dims)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +146,10 @@ func (s *Server) resumed(ctx context.Context, p campaign.Project, req *wire.RunR
 }
 
 // options converts what says which cases there are.
-func options(values, shapes string, dtypes, layouts []string) (campaign.Options, error) {
-	o := campaign.Options{Values: values, Shapes: shapes}
+func options(
+	values, shapes string, dtypes, layouts []string, dims map[string][]int,
+) (campaign.Options, error) {
+	o := campaign.Options{Values: values, Shapes: shapes, Dims: dims}
 	if len(dtypes) > maxOps || len(layouts) > maxOps {
 		return o, diag.Errorf(TooLarge, "", "%d dtypes and %d layouts asked for", len(dtypes), len(layouts))
 	}

@@ -158,12 +158,30 @@ func (s *Server) failures(ctx context.Context, req *wire.FailuresRequest) (*wire
 	case limit < 0 || limit > MaxListed:
 		return nil, diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", MaxListed), "%d failures asked for", limit)
 	}
-	out := &wire.FailuresReply{Results: []json.RawMessage{}}
-	if req.Config != "" {
-		req.Config = filepath.Clean(req.Config)
+	config := req.Config
+	if config != "" {
+		config = filepath.Clean(config)
 	}
-	err = s.store.Find(ctx, store.Filter{Op: req.Op, Since: since, FailedOnly: true}, func(f *store.Found) error {
-		if req.Config != "" && f.ConfigPath != req.Config {
+	return s.find(ctx, store.Filter{Op: req.Op, Since: since, FailedOnly: true}, config, limit)
+}
+
+func (s *Server) results(ctx context.Context, req *wire.ResultsRequest) (*wire.FailuresReply, error) {
+	const usual = 100 // the documented default of list_results
+	limit := req.Limit
+	switch {
+	case limit == 0:
+		limit = usual
+	case limit < 0 || limit > MaxListed:
+		return nil, diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", MaxListed), "%d results asked for", limit)
+	}
+	return s.find(ctx, store.Filter{Op: req.Op, Seed: (*verdict.Seed)(req.Seed)}, "", limit)
+}
+
+// find lists results, newest first. config "" means those of all projects.
+func (s *Server) find(ctx context.Context, filter store.Filter, config string, limit int) (*wire.FailuresReply, error) {
+	out := &wire.FailuresReply{Results: []json.RawMessage{}}
+	err := s.store.Find(ctx, filter, func(f *store.Found) error {
+		if config != "" && f.ConfigPath != config {
 			return nil
 		}
 		text, err := encodeResult(&f.Result)

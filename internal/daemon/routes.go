@@ -109,6 +109,13 @@ func routes() []route {
 			requestType: submitType, response: wire.SubmitReply{}, handle: (*Server).submit},
 		{method: "POST", path: "/v1/submissions", summary: "Judge what a client computed on many cases",
 			requestType: submitType, response: wire.SubmissionsReply{}, handle: (*Server).submissions},
+
+		{method: "POST", path: "/v1/gradients", summary: "Judge the gradients of a framework's backward pass",
+			requestType: submitType, response: wire.SubmitReply{}, handle: (*Server).gradients},
+		{method: "POST", path: "/v1/compare", summary: "Compare given tensors; nothing is stored",
+			requestType: submitType, response: wire.CompareReply{}, handle: (*Server).compare},
+		{method: "POST", path: "/v1/fit", summary: "Fit a tolerance to given errors of correct runs; nothing is stored",
+			request: wire.FitRequest{}, response: wire.Calibration{}, handle: post((*Server).fit)},
 	}
 }
 

@@ -83,6 +83,8 @@ type RunRequest struct {
 	DTypes  []string `json:"dtypes,omitempty"`
 	Layouts []string `json:"layouts,omitempty"`
 
+	Dims map[string][]int `json:"dims,omitempty"` // the only sizes of these dimensions
+
 	Resume           *string `json:"resume,omitempty"`   // campaign to continue; "" for the last; absent: a new one
 	Baseline         string  `json:"baseline,omitempty"` // tag, or path of a JSON report
 	FailOnRegression bool    `json:"fail_on_regression,omitempty"`
