@@ -1,0 +1,157 @@
+"""What validating and fuzzing have in common for all frameworks: inputs kept aside, verdicts, checks on every case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable
+
+from gpuemu.arrays import to_numpy
+from gpuemu.frameworks._gradients import Differences, gradient_report, make_upstream
+from gpuemu.frameworks._reports import Array, CheckReport, raised
+from gpuemu.frameworks.base import FrameworkAdapter
+from gpuemu.guard import call_attrs
+from gpuemu.results import ClientError
+from gpuemu.validation import ValidationError
+
+if TYPE_CHECKING:
+    from gpuemu._case import Case
+    from gpuemu.client import Client
+    from gpuemu.results import FuzzResults, ValidationResult
+
+NO_GRADIENT = "campaign-no-gradient"  # code of the engine: the op has no gradient in the catalogue
+
+# Directions per input where a fuzzed gradient is checked against differences: many cases, few directions each.
+FUZZ_DIRECTIONS = 32
+
+# A check on one case: a report, given fresh inputs and the op as a function of its inputs by name.
+CaseCheck = Callable[[Callable[..., Any], dict[str, Any], dict[str, Any]], CheckReport]
+
+
+def tolerance_option(atol: float | None, rtol: float | None) -> dict[str, Any]:
+    """The keyword that replaces the engine's bound by the user's tolerance; empty where none is given."""
+    if atol is None and rtol is None:
+        return {}
+    return {"tolerance": {"atol": atol or 0.0, "rtol": rtol or 0.0}}
+
+
+def snapshot(inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """The inputs as they are now: an op that writes to them is judged by what it was given."""
+    return {name: to_numpy(value).copy() for name, value in inputs.items()}
+
+
+def output_of(ctx: Mapping[str, Any]) -> Any:
+    output = ctx.get("output")
+    if output is None:
+        raise ValueError('no output: set ctx["output"] to the result of the op inside the with block')
+    return output
+
+
+def require_pass(result: ValidationResult) -> None:
+    if not result.passed:
+        raise ValidationError(result)
+
+
+@dataclass
+class Fuzzing:
+    """Client-side fuzzing of an op of one framework, with further checks on every case.
+
+    run_op takes the inputs by name where `by_name`, else one dict.
+    """
+
+    adapter: FrameworkAdapter
+    framework: str
+    run_op: Callable[..., Any]
+    by_name: bool
+    checks: dict[str, CaseCheck] = field(default_factory=dict)
+
+    def run(self, client: Client, op_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """A dict of total, passed, failed, forward_failures and, for each check, its failures and what was not run."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for name in self.checks:
+            found[f"{name}_failures"], found[f"{name}_not_run"] = [], []
+
+        def on_case(
+            case: Case, inputs: dict[str, Any], outputs: dict[str, Any] | None, result: ValidationResult
+        ) -> None:
+            if outputs is None:
+                return  # the op itself failed, which counts already
+            for name, check in self.checks.items():
+                report = check(self.function(case.attrs), dict(inputs), dict(case.attrs))
+                if not report.passed:
+                    key = f"{name}_failures" if report.ran else f"{name}_not_run"
+                    found[key].append({"seed": result.seed, "case": case.text, "message": str(report)})
+
+        results: FuzzResults = client.fuzz_op_client_side(
+            op_name,
+            self.kernel(),
+            framework=self.framework,
+            on_case=on_case if self.checks else None,
+            **options,
+        )
+        return {
+            "total": results.total,
+            "passed": results.passed,
+            "failed": results.failed,
+            "forward_failures": results.failures,
+            **found,
+            "not_run": results.not_run,
+            "undecided": results.undecided,
+            "seed": results.seed,
+        }
+
+    def kernel(self) -> Callable[..., Any]:
+        """run_op as the client calls it: with a dict of inputs, and attributes."""
+        if not self.by_name:
+            return self.run_op
+
+        def kernel(inputs: dict[str, Any], **attrs: Any) -> Any:
+            return self.run_op(**inputs, **self.accepted(attrs, 0))
+
+        return kernel
+
+    def function(self, attrs: Mapping[str, Any]) -> Callable[..., Any]:
+        """run_op as a function of its inputs by name."""
+        if self.by_name:
+            return lambda **inputs: self.run_op(**inputs, **self.accepted(attrs, 0))
+        return lambda **inputs: self.run_op(inputs, **self.accepted(attrs, 1))
+
+    def accepted(self, attrs: Mapping[str, Any], leading: int) -> dict[str, Any]:
+        takes = call_attrs(self.run_op, leading)
+        return {name: value for name, value in attrs.items() if takes is None or name in takes}
+
+
+@dataclass
+class OpGradients:
+    """Checks the gradients of an op on fuzzed cases: against the engine's own, or, of an op without, differences."""
+
+    adapter: FrameworkAdapter
+    client: Client
+    op_name: str
+    check: str
+    tolerance: Mapping[str, Any]
+    seed: int = 0
+
+    def __call__(
+        self, func: Callable[..., Any], inputs: dict[str, Any], attrs: dict[str, Any]
+    ) -> CheckReport:
+        names = [name for name, value in inputs.items() if self.adapter.is_floating(value)]
+        if not names:
+            return CheckReport(self.check, passed=False, ran=False, detail="the op has no input of floating dtype")
+        try:
+            outputs, grads = self.adapter.value_and_vjp(func, inputs, names, make_upstream(self.adapter, self.seed))
+        except Exception as error:
+            return CheckReport(self.check, passed=False, detail=raised("the op or its backward pass", error))
+        upstream: Any = make_upstream(self.adapter, self.seed)(outputs)
+        if len(outputs) == 1:
+            upstream = upstream[0]
+        try:
+            result = self.client.check_gradients(self.op_name, inputs, upstream, grads, **self.tolerance, **attrs)
+        except ClientError as error:
+            if error.code != NO_GRADIENT:
+                raise
+            tolerance = self.tolerance.get("tolerance", {})
+            settings = Differences(seed=self.seed, max_directions=FUZZ_DIRECTIONS, **tolerance)
+            return gradient_report(self.adapter, func, inputs, names, settings, self.client, self.check)
+        ran = result.verdict not in ("not_run", "undecided")
+        return CheckReport(self.check, result.passed, ran, "" if result.passed else str(result))
