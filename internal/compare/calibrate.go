@@ -19,8 +19,8 @@ type Sample struct {
 // Calibration is a fitted absolute tolerance with the evidence for it.
 type Calibration struct {
 	Tol     Tolerance // Abs is the fitted tolerance, Rel is 0
-	P95     float64   // of the held-in half
-	Floored bool      // p95 x 1.5 was below half an ulp, which is used instead
+	P95     float64   // percentile of the held-in half, the 95th unless another was asked for
+	Floored bool      // the fitted value was below half an ulp, which is used instead
 	HeldIn  int       // number of samples the tolerance was fitted to
 	HeldOut int       // number of samples it was tried on
 	Alarms  int       // held-out samples above the tolerance: false alarms, since the kernels are correct
@@ -34,18 +34,44 @@ const (
 	// MinSamples is the least number of samples: with 20 in the held-in half the 95th percentile is the second
 	// largest value (index round(0.95*19) = 18); with fewer it is the largest, and one outlier would set the tolerance.
 	MinSamples = 40
-	// calibrationFactor is the safety factor of the published procedure (p95 x 1.5).
-	calibrationFactor = 1.5
+	// calibrationPercentile and calibrationFactor are those of the published procedure (p95 x 1.5).
+	calibrationPercentile = 95
+	calibrationFactor     = 1.5
 	// wilsonZ is the 97.5 % quantile of the normal distribution.
 	wilsonZ = 1.959963984540054
 )
 
-// Calibrate fits atol = 1.5 x p95 to the samples of even index and reports the false-alarm rate on those of odd index.
+// Fit says how a tolerance is made of errors: Factor times a percentile.
+type Fit struct{ Percentile, Factor float64 }
+
+// DefaultFit is 1.5 times the 95th percentile.
+func DefaultFit() Fit { return Fit{calibrationPercentile, calibrationFactor} }
+
+func (f Fit) check() error {
+	switch {
+	case !(f.Percentile > 0 && f.Percentile <= 100):
+		return diag.Errorf(BadSamples, "use a number above 0 and up to 100, for example 95", "the percentile is %v",
+			f.Percentile)
+	case !(f.Factor >= 1) || math.IsInf(f.Factor, 0):
+		return diag.Errorf(BadSamples, "use 1 or more, for example 1.5", "the factor is %v", f.Factor)
+	}
+	return nil
+}
+
+// Calibrate fits a tolerance in the default way.
+func Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
+	return DefaultFit().Calibrate(d, samples)
+}
+
+// Calibrate fits atol to the samples of even index and reports the false-alarm rate on those of odd index.
 // The split by parity is deterministic, and it mixes shapes and value distributions that come in runs.
 //
 // Bit-exact kernels (relu) have errors of 0 and would get a tolerance of 0. The floor is half an ulp of dtype d at the
 // largest wanted magnitude: the reference is not rounded to d, so that a correctly rounded result may be that far off.
-func Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
+func (f Fit) Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	if len(samples) < MinSamples {
 		return nil, diag.Errorf(BadSamples, "run more cases of correct kernels, for example calibrate --iterations 100",
 			"calibration needs at least %d samples, got %d", MinSamples, len(samples))
@@ -64,14 +90,14 @@ func Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
 		}
 	}
 	slices.Sort(in)
-	c := &Calibration{P95: in[rankIndex(0.95, len(in))], HeldIn: len(in), HeldOut: len(out)}
-	c.Tol.Abs = calibrationFactor * c.P95
+	c := &Calibration{P95: in[rankIndex(f.Percentile/100, len(in))], HeldIn: len(in), HeldOut: len(out)}
+	c.Tol.Abs = f.Factor * c.P95
 	if floor := d.HalfULP(scale); d.IsFloat() && c.Tol.Abs < floor {
 		c.Tol.Abs, c.Floored = floor, true
 	}
 	if math.IsInf(c.Tol.Abs, 0) {
 		return nil, diag.Errorf(BadSamples, "leave out the controls that overflow",
-			"1.5 x p95 of the samples, %v, is beyond float64", c.P95)
+			"%v x p%v of the samples, %v, is beyond float64", f.Factor, f.Percentile, c.P95)
 	}
 	for _, x := range out {
 		if x > c.Tol.Abs {

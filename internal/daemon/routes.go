@@ -113,7 +113,7 @@ func routes() []route {
 		{method: "POST", path: "/v1/gradients", summary: "Judge the gradients of a framework's backward pass",
 			requestType: submitType, response: wire.SubmitReply{}, handle: (*Server).gradients},
 		{method: "POST", path: "/v1/compare", summary: "Compare given tensors; nothing is stored",
-			requestType: submitType, response: wire.CompareReply{}, handle: (*Server).compare},
+			requestType: submitType, response: wire.CompareReply{}, handle: (*Server).compareTensors},
 		{method: "POST", path: "/v1/fit", summary: "Fit a tolerance to given errors of correct runs; nothing is stored",
 			request: wire.FitRequest{}, response: wire.Calibration{}, handle: post((*Server).fit)},
 	}

@@ -1,0 +1,46 @@
+package wire
+
+import "encoding/json"
+
+// This file implements the types of the HTTP API that judge given tensors: gradients of a framework, two tensors that a
+// client has, and errors that a tolerance is fitted to.
+
+// GradientsHeader comes with the gradients that a framework's backward pass gave. Case, or Op and the inputs in the
+// image, says on what.
+type GradientsHeader struct {
+	Config    string            `json:"config,omitempty"`
+	Op        string            `json:"op,omitempty"` // configured with a reference of the catalogue, or in it
+	Case      string            `json:"case,omitempty"`
+	Kwargs    map[string]string `json:"kwargs,omitempty"` // attributes
+	Python    string            `json:"python,omitempty"`
+	Tolerance *CaseTolerance    `json:"tolerance,omitempty"` // instead of the bound of honest code
+}
+
+// CompareHeader comes with tensors to compare: got/NAME with want/NAME.
+type CompareHeader struct {
+	Name      string         `json:"name,omitempty"`      // of the function, for messages
+	DType     string         `json:"dtype,omitempty"`     // whose default tolerance is used; "": that of got
+	Tolerance *CaseTolerance `json:"tolerance,omitempty"` // absent: the default of the dtype
+}
+
+// CompareReply is the comparison. Nothing of it is stored.
+type CompareReply struct {
+	Passed  bool              `json:"passed"`
+	Verdict string            `json:"verdict"` // pass, fail, error or undecided
+	Message string            `json:"message,omitempty"`
+	Outputs []json.RawMessage `json:"outputs"` // verdict.Output
+}
+
+// FitRequest asks for a tolerance that the errors of correct runs keep. The answer is a Calibration; nothing is stored.
+type FitRequest struct {
+	DType      string      `json:"dtype"`
+	Samples    []FitSample `json:"samples"`
+	Percentile *float64    `json:"percentile,omitempty"` // of the errors; absent: 95
+	Factor     *float64    `json:"factor,omitempty"`     // times that percentile; absent: 1.5
+}
+
+// FitSample is one run of two functions that are both right.
+type FitSample struct {
+	MaxAbs  float64 `json:"max_abs"`  // largest absolute error
+	MaxWant float64 `json:"max_want"` // largest magnitude of a wanted value
+}
