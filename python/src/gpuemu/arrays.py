@@ -92,8 +92,10 @@ def to_numpy(value: object) -> NDArray:
         array = _torch_to_numpy(torch, value)
     elif cupy is not None and isinstance(value, cupy.ndarray):
         array = cupy.asnumpy(value, order="C")
-    elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "tensorflow"):
+    elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
         array = np.asarray(value)  # of an immutable array: a copy is not needed
+    elif type(value).__module__.partition(".")[0] == "tensorflow" and hasattr(value, "numpy"):
+        array = np.array(value.numpy(), order="C")  # a variable can still be written to; a scalar is no array yet
     elif hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
         array = _foreign_to_numpy(value)
     else:
@@ -212,9 +214,7 @@ class Arrays:
 
     def dtype_name(self, value: object) -> str | None:
         """The engine's name for the dtype of an array, or for a dtype of any framework; None where it has none."""
-        dtype = getattr(value, "dtype", value)
-        if isinstance(dtype, type):
-            dtype = np.dtype(dtype)
+        dtype = np.dtype(value) if isinstance(value, type) else getattr(value, "dtype", value)
         name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
         return name if name in ITEM_SIZES else None
 
@@ -246,7 +246,7 @@ class TorchArrays(Arrays):
     framework = "torch"
 
     def __init__(self, device: str | None = None) -> None:
-        self.torch: Any = _import("torch", "torch")
+        self.torch: Any = _import("torch", "pip install gpuemu[torch]")
         super().__init__(device or ("cuda" if self.torch.cuda.is_available() else "cpu"))
         try:
             self.torch.zeros(1, device=self.device)
@@ -303,7 +303,7 @@ class CupyArrays(Arrays):
 
     def __init__(self, device: str | None = None) -> None:
         super().__init__(device or "cuda")
-        self.cupy: Any = _import("cupy", "cupy")
+        self.cupy: Any = _import("cupy", "pip install cupy-cuda12x, or that of your CUDA version")
         kind, _, index = self.device.partition(":")
         if kind not in ("cuda", "gpu") or not (index or "0").isdecimal():
             raise ValueError(f'cupy has no device {self.device!r}: give "cuda" or "cuda:N"')
@@ -367,7 +367,7 @@ class JaxArrays(_ImmutableArrays):
     framework = "jax"
 
     def __init__(self, device: str | None = None) -> None:
-        self.jax: Any = _import("jax", "jax")
+        self.jax: Any = _import("jax", "pip install gpuemu[jax]")
         kind, _, index = (device or "").partition(":")
         try:
             found = self.jax.devices(kind or None)
@@ -402,7 +402,7 @@ class TensorFlowArrays(_ImmutableArrays):
     framework = "tensorflow"
 
     def __init__(self, device: str | None = None) -> None:
-        self.tf: Any = _import("tensorflow", "tensorflow")
+        self.tf: Any = _import("tensorflow", "pip install gpuemu[tensorflow]")
         super().__init__(device or ("GPU" if self.tf.config.list_physical_devices("GPU") else "CPU"))
         kind, _, index = self.device.upper().replace("CUDA", "GPU").partition(":")
         found = self.tf.config.list_physical_devices(kind)
@@ -450,15 +450,14 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _import(module: str, extra: str) -> Any:
+def _import(module: str, remedy: str) -> Any:
     import importlib
 
     try:
         return importlib.import_module(module)
     except ImportError as exc:
         raise ImportError(
-            f"framework={module!r} needs {module}, which {sys.executable} cannot import ({exc}); "
-            f"pip install gpuemu[{extra}]"
+            f"framework={module!r} needs {module}, which {sys.executable} cannot import ({exc}); {remedy}"
         ) from exc
 
 

@@ -115,8 +115,11 @@ def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] |
 
 
 def describe(exc: BaseException) -> str:
-    """The last line of a traceback, cut to what a message can bear."""
-    text = "".join(traceback.format_exception_only(type(exc), exc)).strip().rpartition("\n")[2]
+    """Type and text of an exception, cut to what a message can bear."""
+    lines = "".join(traceback.format_exception_only(type(exc), exc)).strip().splitlines()
+    # The first line of a long text says what happened, those of torch go on with advice. A SyntaxError begins with its
+    # place.
+    text = lines[-1] if isinstance(exc, SyntaxError) else lines[0]
     return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
 
 

@@ -36,8 +36,8 @@ def triton_kernel(fn: Any, grid: Any, args: Sequence[Any], **launch: Any) -> Ker
     """A launch fn[grid](*args, **launch) of a function under @triton.jit (or autotuned).
 
     grid is a tuple whose entries are like those of args, a function of (inputs, outputs, attrs), or Triton's own kind,
-    a function of one argument, the constants. launch has constants and options (BLOCK=128, num_warps=4); functions among
-    its values are called like those of args, texts are passed as they are.
+    a function of one argument, the constants. launch has constants and options (BLOCK=128, num_warps=4); functions
+    among its values are called like those of args, texts are passed as they are.
     """
     resolve = _resolver(args)
     shape = grid if _own_function(grid, 1) else _grid(grid)
