@@ -10,11 +10,13 @@ fails in the same way, and the command that makes it again.
 
 from __future__ import annotations
 
-import functools
+import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from . import _daemon
 from .report import describe
+from .results import ClientError
 from .session import KernelSession
 
 if TYPE_CHECKING:
@@ -22,19 +24,19 @@ if TYPE_CHECKING:
 
 DEFAULT_SEED = 1  # the same cases in every run: a test that fails once fails again
 DEFAULT_ITERATIONS = 50
-ARGUMENT = "gpuemu_case"
+CASE = "gpuemu_case"  # the parameter that has the index of a case
 ATTRIBUTE = "gpuemu_op"
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def op(
-    name: str, *, iterations: Optional[int] = None, seed: Optional[int] = None,
-    dtypes: Optional[Sequence[str]] = None, value_distribution: Optional[str] = None,
-    layouts: Optional[Sequence[str]] = None, shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None,
-    op_schema: Optional[Mapping[str, Any]] = None, attrs: Optional[Mapping[str, Any]] = None,
-    framework: Optional[str] = None, device: Optional[str] = None, outputs: Optional[str] = None, repeat: bool = False,
-    config: Optional[str] = None,
+    name: str, *, iterations: int | None = None, seed: int | None = None,
+    dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+    layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
+    op_schema: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None,
+    framework: str | None = None, device: str | None = None, outputs: str | None = None, repeat: bool = False,
+    config: str | None = None,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Makes a test per case of a function that takes inputs and returns what the operator should.
 
@@ -47,14 +49,19 @@ def op(
         seed: master seed; default 1, or --gpuemu-seed.
         dtypes, value_distribution, layouts, shapes, op_schema, attrs, framework, device, outputs, repeat: as of
             Client.fuzz_op_client_side.
-        config: path of gpuemu.toml; default: searched for.
+        config: path of gpuemu.toml; default: searched for from the directory of the test file upwards.
     """
+    if iterations is not None and iterations < 1:
+        raise ValueError(f"@gpuemu.op({name!r}): iterations is {iterations}, want at least 1")
     options: dict[str, Any] = {
         "op_schema": op_schema, "dtypes": dtypes, "value_distribution": value_distribution, "layouts": layouts,
         "shapes": shapes, "attrs": attrs,
     }  # fmt: skip
 
     def decorate(function: Function) -> Function:
+        if isinstance(function, (staticmethod, classmethod)):
+            kind = type(function).__name__
+            raise TypeError(f"@gpuemu.op({name!r}) stands above @{kind}: write @{kind} first, @gpuemu.op below it")
         session = KernelSession(
             name, function, options, framework=framework, device=device, outputs=outputs, repeat=repeat, config=config
         )
@@ -67,57 +74,106 @@ def op(
 class _Marked:
     """What a decorated function carries."""
 
-    def __init__(self, session: KernelSession, iterations: Optional[int], seed: Optional[int]) -> None:
+    def __init__(self, session: KernelSession, iterations: int | None, seed: int | None) -> None:
         self.session = session
         self.iterations = iterations
         self.seed = seed
+        self.count = 0  # cases of this run, known when the tests are collected
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options."""
     group = parser.getgroup("gpuemu")
-    group.addoption("--gpuemu-seed", type=int, metavar="SEED", help="master seed of @gpuemu.op tests without one (default 1)")
+    group.addoption("--gpuemu-seed", type=int, metavar="SEED",
+                    help="master seed of @gpuemu.op tests without one (default 1)")  # fmt: skip
     group.addoption("--gpuemu-iterations", type=int, metavar="N",
                     help="cases of @gpuemu.op tests that do not say (default 50)")  # fmt: skip
     group.addoption("--gpuemu-minimize", type=int, metavar="N", default=60,
                     help="cases to try when a failure is minimised (default 60; 0: do not)")  # fmt: skip
 
 
-def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> Optional[list[Any]]:
-    """Makes the test function of a decorated kernel; other objects are collected as usual."""
-    marked = getattr(obj, ATTRIBUTE, None)
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuses numbers that would run nothing."""
+    iterations, minimize = config.option.gpuemu_iterations, config.option.gpuemu_minimize
+    if iterations is not None and iterations < 1:
+        raise _usage(f"--gpuemu-iterations is {iterations}, want at least 1")
+    if minimize < 0:
+        raise _usage(f"--gpuemu-minimize is {minimize}, want 0 or more")
+    seed = config.option.gpuemu_seed
+    if seed is not None and not 0 <= seed < 1 << 64:
+        raise _usage(f"--gpuemu-seed is {seed}, want 0 to 2**64-1")
+
+
+def _usage(message: str) -> Exception:
+    import pytest
+
+    return pytest.UsageError(message)
+
+
+def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] | None:
+    """Makes the tests of a decorated kernel, one per case; other objects are collected as usual."""
+    function = obj.__func__ if isinstance(obj, staticmethod) else obj
+    marked = getattr(function, ATTRIBUTE, None)
     if not isinstance(marked, _Marked) or not collector.funcnamefilter(name):
         return None
+    import pytest
+
+    marks = list(getattr(function, "pytestmark", []))
+    if any(mark.name == "parametrize" for mark in marks):
+        raise collector.CollectError(
+            f"{name}: @pytest.mark.parametrize and @gpuemu.op do not go together: the cases are the parameters; "
+            "fix attributes with attrs={...}, dtypes with dtypes=[...], and write a function per variant"
+        )
     settings = collector.config.option
-    marked.session.seed = marked.seed if marked.seed is not None else (settings.gpuemu_seed or DEFAULT_SEED)
-    iterations = marked.iterations or settings.gpuemu_iterations or DEFAULT_ITERATIONS
+    default = DEFAULT_SEED if settings.gpuemu_seed is None else settings.gpuemu_seed
+    marked.session.seed = default if marked.seed is None else marked.seed
+    marked.count = marked.iterations or settings.gpuemu_iterations or DEFAULT_ITERATIONS
+    # pytest asks for fixtures by the names of parameters, and `inputs` is none: it sees this function in place of the
+    # kernel, with the same marks. pytest_pyfunc_call then runs the kernel itself.
+    method = isinstance(collector, pytest.Class) and not isinstance(obj, staticmethod)
+    shown: Any = _method_of_case if method else _function_of_case
+    shown = types.FunctionType(shown.__code__, shown.__globals__, name)
+    cases = pytest.mark.parametrize(CASE, range(marked.count), ids=[f"case{i}" for i in range(marked.count)])
+    shown.pytestmark = [*marks, cases.mark]
+    return list(collector._genfunctions(name, shown))
 
+
+def _function_of_case(gpuemu_case: int) -> None:
+    """Has the parameters of a test of a function; never called."""
+
+
+def _method_of_case(self: Any, gpuemu_case: int) -> None:
+    """Has the parameters of a test of a method; never called."""
+
+
+def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
+    """Runs one case of a decorated kernel; a verdict other than pass ends the test with its report."""
+    marked = getattr(pyfuncitem.obj, ATTRIBUTE, None)
+    if not isinstance(marked, _Marked) or CASE not in pyfuncitem.funcargs:
+        return None
     import pytest
 
-    @pytest.mark.parametrize(ARGUMENT, range(iterations), ids=lambda i: f"case{i}")
-    def run(gpuemu_case: int) -> None:
-        __tracebackhide__ = True
-        judge(marked.session, gpuemu_case, iterations, settings.gpuemu_minimize)
-
-    functools.update_wrapper(run, obj)
-    # Marks of the user's stay; the signature is ours, or pytest would look for a fixture `inputs`.
-    run.pytestmark = [*getattr(obj, "pytestmark", []), *run.pytestmark]  # type: ignore[attr-defined]
-    del run.__wrapped__  # type: ignore[attr-defined]
-    delattr(run, ATTRIBUTE)
-    return list(collector._genfunctions(name, run))
-
-
-def judge(session: KernelSession, index: int, count: int, budget: int) -> None:
-    """Runs one case; a verdict other than pass ends the test with its report."""
-    __tracebackhide__ = True
-    import pytest
-
-    case, result = session.run(index, count)
+    session = marked.session
+    session.kernel = pyfuncitem.obj  # of a method: bound to the instance of this test
+    session.config = session.config or _daemon.find_config(str(pyfuncitem.path.parent))
+    try:
+        case, result = session.run(pyfuncitem.funcargs[CASE], marked.count)
+    except ClientError as exc:  # its words say what to do; frames of this package do not
+        pytest.fail(f"gpuemu: {exc}", pytrace=False)
     if result.passed:
-        return
+        return True
     if result.verdict == "undecided":
         pytest.skip(f"undecided: {result.message or 'the contract of the operator decides on no element'}")
     if result.verdict == "not_run":
         pytest.fail(f"not run: {result}", pytrace=False)
+    budget = pyfuncitem.config.option.gpuemu_minimize
     simplest = session.minimize(case, result, budget) if budget > 0 else None
     pytest.fail(describe(result, simplest), pytrace=False)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Closes what the tests have opened."""
+    for item in session.items:
+        marked = getattr(getattr(item, "obj", None), ATTRIBUTE, None)
+        if isinstance(marked, _Marked):
+            marked.session.close()

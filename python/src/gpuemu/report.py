@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from .results import ValidationResult
 
 WORST = 5  # elements shown
 
 
-def describe(result: ValidationResult, simplest: Optional[ValidationResult] = None) -> str:
+def describe(result: ValidationResult, simplest: ValidationResult | None = None) -> str:
     """The report of a failed case. simplest: the smallest case that fails in the same way, if one was looked for."""
     lines = [f"{result.op_name}: {result.verdict} ({result.reason})", "  " + result.message]
     if result.hint:
         lines.append("  " + result.hint)
-    lines += _details(result)
+    lines += [*_details(result), "case: " + result.case]
     if simplest is not None and simplest.case != result.case:
-        lines += ["simplest case that fails in the same way:", "  " + simplest.message]
-        lines += _details(simplest)
-        lines += ["  " + simplest.case, "replay: " + simplest.replay_command]
-    else:
-        lines += ["case: " + result.case, "replay: " + result.replay_command]
+        lines.append("simplest case that fails in the same way: " + simplest.case)
+        if simplest.message != result.message:  # a kernel that raises does so in the same words
+            lines += ["  " + simplest.message, *_details(simplest)]
+    lines.append("replay: " + (simplest or result).replay_command)
     return "\n".join(lines)
 
 
@@ -31,7 +28,8 @@ def _details(result: ValidationResult) -> list[str]:
             lines.append(f"  diagnosis: {finding['sentence']}")
         for worst in (output.get("worst") or [])[:WORST]:
             index = ",".join(map(str, worst["index"]))
-            lines.append(f"  {output['name']}[{index}]: got {worst['got']}, want {worst['want']} within {worst['bound']:.3g}")
+            value = f"got {worst['got']}, want {worst['want']} within {worst['bound']:.3g}"
+            lines.append(f"  {output['name']}[{index}]: {value}")
         if output.get("map"):
             lines += ["    " + line for line in output["map"].rstrip().splitlines()]
     stderr = result.raw.get("stderr")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Optional
+from typing import Any
 
 from . import _fuzzing
 from ._case import Case, Execution
@@ -17,7 +17,7 @@ AHEAD = 16  # cases that are fetched together: neighbours usually run one after 
 
 
 class KernelSession:
-    """A kernel with the cases of one operator. Connects when the first case is asked for.
+    """A kernel with the cases of one operator. Connects when the first case is asked for; close() ends that.
 
     Args:
         op_name: operator of gpuemu.toml or of the catalogue.
@@ -25,37 +25,46 @@ class KernelSession:
         options: op_schema, dtypes, value_distribution, layouts, shapes, attrs as of Client.fuzz_op_client_side.
         framework, device, outputs, repeat: as there.
         config: path of gpuemu.toml.
+
+    Attributes:
+        seed: master seed of the cases; set before the first is asked for.
+        kernel, config: as given; a test runner may replace them, config before the first case.
     """
 
     def __init__(
-        self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: Optional[str] = None,
-        device: Optional[str] = None, outputs: Optional[str] = None, repeat: bool = False, config: Optional[str] = None,
+        self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
+        device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
     ) -> None:  # fmt: skip
         self.op_name = op_name
+        self.kernel = kernel
         self.seed = 1
-        self._kernel = kernel
+        self.config = config
         self._options = options
         self._place = framework, device
-        self._outputs = outputs or getattr(kernel, "gpuemu_outputs", "returned")
+        self._outputs = outputs or str(getattr(kernel, "gpuemu_outputs", "returned"))
         self._repeat = repeat
-        self._config = config
-        self._client: Optional[Client] = None
-        self._guard: Optional[Guard] = None
+        self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
-        self._inputs = SharedFile()
-        self._results = SharedFile()
+        self._simplest: dict[tuple[str, str], ValidationResult | None] = {}
 
-    def _ready(self) -> tuple[Client, Guard]:
-        if self._client is None or self._guard is None:
-            self._client = Client(config=self._config)
-            self._guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat)
-        return self._client, self._guard
+    def _ready(self) -> _Open:
+        if self._open is None:
+            guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat)
+            self._open = _Open(Client(config=self.config), guard)
+        return self._open
+
+    def close(self) -> None:
+        """Closes the connection and removes the shared files."""
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+        self._cases = {}
 
     def _fetch(self, count: int, **which: Any) -> list[Case]:
-        client, _ = self._ready()
-        request = client._cases(self.op_name, self.seed, **self._options)
+        ready = self._ready()
+        request = ready.client._cases(self.op_name, self.seed, **self._options)
         request.update(which, count=count, max_bytes=_fuzzing.BATCH_BYTES)
-        return _fuzzing.fetch(client._connect(), request, self._inputs)
+        return _fuzzing.fetch(ready.client._connect(), request, ready.inputs)
 
     def run(self, index: int, count: int) -> tuple[Case, ValidationResult]:
         """Runs case index of count and returns it with its verdict."""
@@ -67,25 +76,49 @@ class KernelSession:
 
     def judge(self, case: Case, store: str = "all") -> ValidationResult:
         """Runs the kernel on a case and has what came out judged."""
-        client, guard = self._ready()
-        done: Execution = guard.run(self._kernel, case)
-        submission = _fuzzing.Submission(self._results, client._request(store=store))
+        ready = self._ready()
+        done: Execution = ready.guard.run(self.kernel, case)
+        submission = _fuzzing.Submission(ready.results, ready.client._request(store=store))
         submission.add(case, done)
-        return submission.send(client._connect())[0]
+        return submission.send(ready.client._connect())[0]
 
-    def minimize(self, case: Case, result: ValidationResult, budget: int) -> Optional[ValidationResult]:
-        """The verdict on the simplest case that fails in the same way, after at most budget tries; None: none was found.
+    def minimize(self, case: Case, result: ValidationResult, budget: int) -> ValidationResult | None:
+        """The verdict on the simplest case that fails in the same way, after at most budget tries; None: there is none.
 
-        The engine proposes the cases (docs/formats/http.md, /v1/shrink); this side runs them.
+        The engine proposes the cases (docs/formats/http.md, /v1/shrink); this side runs them. Of failures of one kind
+        the first is minimised, and what came out stands for all: the search runs the kernel as often as a test file
+        has cases.
         """
-        client, _ = self._ready()
+        kind = result.verdict, result.reason
+        if kind not in self._simplest:
+            self._simplest[kind] = self._search(case, result, budget)
+        return self._simplest[kind]
+
+    def _search(self, case: Case, result: ValidationResult, budget: int) -> ValidationResult | None:
+        client = self._ready().client
         tried: dict[str, ValidationResult] = {}
         self._cases = {}  # their memory is used for the cases that are tried
         while True:
             same = {text: (r.verdict, r.reason) == (result.verdict, result.reason) for text, r in tried.items()}
-            request = client._request(case=case.text, tried=same, max_iters=budget, schema=self._options.get("op_schema"))
+            schema = self._options.get("op_schema")
+            request = client._request(case=case.text, tried=same, max_iters=budget, schema=schema)
             del request["python"]
             reply = client._json("POST", "/v1/shrink", request)
             if not reply.get("next"):
                 return tried.get(reply["best"])
             tried[reply["next"]] = self.judge(self._fetch(1, case=reply["next"])[0], store="none")
+
+
+class _Open:
+    """What a session holds while it is connected."""
+
+    def __init__(self, client: Client, guard: Guard) -> None:
+        self.client = client
+        self.guard = guard
+        self.inputs = SharedFile()
+        self.results = SharedFile()
+
+    def close(self) -> None:
+        self.client.close()
+        self.inputs.close()
+        self.results.close()
