@@ -206,7 +206,7 @@ outputs = [{ name = "%s", dims = ["R", "%s"] }]
 // A submitted case belongs to the op it is submitted for.
 func TestSubmitForAnotherOp(t *testing.T) {
 	tr := newTrial(t, head)
-	batch, err := tr.HandOut(tr.project, HandOut{Op: "relu", Options: Options{Seed: seed(4)}})
+	batch, err := tr.HandOut(t.Context(), tr.project, HandOut{Op: "relu", Options: Options{Seed: seed(4)}})
 	if err != nil {
 		t.Fatal(err)
 	}

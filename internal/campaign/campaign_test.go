@@ -421,7 +421,7 @@ func TestReproduceAndMinimise(t *testing.T) {
 func TestSubmit(t *testing.T) {
 	tr := newTrial(t, head+"\n[[ops]]\nname = \"softmax\"\n")
 	ctx := context.Background()
-	batch, err := tr.HandOut(tr.project, HandOut{Op: "softmax", Options: Options{Seed: seed(4)}})
+	batch, err := tr.HandOut(t.Context(), tr.project, HandOut{Op: "softmax", Options: Options{Seed: seed(4)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,11 +32,21 @@ type Batch struct {
 	subject *subject
 	stream  *gen.Stream
 	one     *opspec.Case
+	lease   *lease // of the session that expected values are computed with ahead of time; nil: they are not
 	Seed    uint64
 }
 
-// HandOut prepares cases for a client. They are those of a fuzz campaign with the same options.
-func (e *Engine) HandOut(p Project, h HandOut) (*Batch, error) {
+// HandOut prepares cases for a client. They are those of a fuzz campaign with the same options. Close must be called
+// when the client has them.
+func (e *Engine) HandOut(ctx context.Context, p Project, h HandOut) (*Batch, error) {
+	b, err := e.newBatch(p, h)
+	if err == nil && h.Schema == nil { // a schema of the client's is not that of the op, which judges
+		b.open(ctx, p, b.subject.name)
+	}
+	return b, err
+}
+
+func (e *Engine) newBatch(p Project, h HandOut) (*Batch, error) {
 	b := &Batch{engine: e, Seed: masterSeed(p.Config, &h.Options)}
 	if h.Case != "" {
 		c, err := opspec.ParseCase(h.Case)
@@ -118,6 +128,9 @@ func (s *subject) unknownAttr(name string) error {
 func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tensor.Tensor, error) {
 	if b.one != nil {
 		inputs, err := b.engine.inputsOfText(ctx, b.subject.schema, *b.one)
+		if err == nil {
+			b.prepare(*b.one, inputs)
+		}
 		return *b.one, inputs, err
 	}
 	c, err := b.stream.Case(i)
@@ -125,6 +138,9 @@ func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tenso
 		return c, nil, err
 	}
 	inputs, err := gen.Inputs(b.subject.schema, c)
+	if err == nil {
+		b.prepare(c, inputs)
+	}
 	return c, inputs, err
 }
 

@@ -42,6 +42,7 @@ type Engine struct {
 
 	sessions sessions
 	running  running
+	ahead    ahead
 }
 
 // A Project is a configuration as one request sees it.

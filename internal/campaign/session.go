@@ -30,7 +30,8 @@ type sessions struct {
 type session struct {
 	subject  *subject
 	executor *executor
-	digest   string
+	key      string    // of the op in sessions.open
+	digest   string    // of configuration and code
 	users    int       // guarded by sessions.mu, as all below
 	since    time.Time // without use
 	idle     *time.Timer
@@ -46,7 +47,10 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 	if err := e.loadCalibrations(ctx, p, []*subject{s}); err != nil {
 		return nil, nil, err
 	}
-	key := p.path() + "\x00" + op + "\x00" + p.Python
+	key := p.path() + "\x00" + op
+	if _, builtin := builtinName(s.reference); !builtin || s.candidate != "" {
+		key += "\x00" + p.Python
+	}
 	probe := &executor{engine: e, project: p}
 	digest := probe.codeDigest([]*subject{s}) + probe.surroundings(s)
 	if p.Config != nil {
@@ -61,7 +65,7 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 		}
 		old.users++
 		// Each user has a subject of its own: a calibration may have been stored since, and others are judging by theirs.
-		own := &session{subject: s, executor: old.executor}
+		own := &session{subject: s, executor: old.executor, key: key, digest: digest}
 		giveBack := old.executor.lend(s, old.subject)
 		return own, func() { giveBack(); e.release(key, old) }, nil
 	}
@@ -69,7 +73,7 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 	if err != nil {
 		return nil, nil, err
 	}
-	fresh := &session{subject: s, executor: x, digest: digest, users: 1}
+	fresh := &session{subject: s, executor: x, key: key, digest: digest, users: 1}
 	if e.sessions.open == nil {
 		e.sessions.open = map[string]*session{}
 	}
@@ -131,6 +135,7 @@ func (e *Engine) release(key string, s *session) {
 
 // Close ends the processes of all sessions. No request may be running.
 func (e *Engine) Close() {
+	e.ahead.close()
 	e.sessions.mu.Lock()
 	defer e.sessions.mu.Unlock()
 	for key, s := range e.sessions.open {

@@ -78,6 +78,11 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	return parsed(path, data)
+}
+
+// parsed is Parse with a directory that does not depend on where the process is.
+func parsed(path string, data []byte) (*Config, error) {
 	c, err := Parse(path, data)
 	if err != nil {
 		return nil, err

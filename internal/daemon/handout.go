@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -44,10 +45,11 @@ func (s *Server) cases(w http.ResponseWriter, r *http.Request) error {
 	case req.MaxBytes < 0:
 		return diag.Errorf(BadRequest, "use 0 for no limit", "max_bytes is %d", req.MaxBytes)
 	}
-	batch, err := s.handOut(&req)
+	batch, err := s.handOut(r.Context(), &req)
 	if err != nil {
 		return err
 	}
+	defer func() { batch.Close(r.Context().Err() != nil) }()
 	out := &handOut{w: bufio.NewWriterSize(w, 1<<16)}
 	if req.Shared != "" {
 		if out.shared, err = openShared(r.Context(), req.Shared, true); err != nil {
@@ -78,8 +80,8 @@ func (s *Server) cases(w http.ResponseWriter, r *http.Request) error {
 	return out.end()
 }
 
-func (s *Server) handOut(req *wire.CasesRequest) (*campaign.Batch, error) {
-	p, err := s.project(req.Config, "")
+func (s *Server) handOut(ctx context.Context, req *wire.CasesRequest) (*campaign.Batch, error) {
+	p, err := s.project(req.Config, req.Python)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +97,8 @@ func (s *Server) handOut(req *wire.CasesRequest) (*campaign.Batch, error) {
 			return nil, err
 		}
 	}
-	return s.engine.HandOut(p, campaign.HandOut{Op: req.Op, Schema: schema, Options: o, Attrs: req.Attrs, Case: req.Case})
+	return s.engine.HandOut(ctx, p, campaign.HandOut{Op: req.Op, Schema: schema, Options: o, Attrs: req.Attrs,
+		Case: req.Case})
 }
 
 // handOut is the answer to a request for cases.

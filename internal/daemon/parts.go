@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"sync"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/tensor"
@@ -69,7 +70,7 @@ func readHeader(r io.Reader) ([]byte, error) {
 	case n > maxJSON:
 		return nil, diag.Errorf(TooLarge, "", "a header has %d bytes, at most %d are allowed", n, maxJSON)
 	}
-	return readGrowing(r, int(n))
+	return readGrowing(r, make([]byte, min(n, eagerImage)), int(n))
 }
 
 // readImage reads the image of a part. admit is asked before anything is allocated.
@@ -86,12 +87,11 @@ func readImage(r io.Reader, admit func(n int64) error) ([]byte, error) {
 	if err := admit(int64(n)); err != nil {
 		return nil, err
 	}
-	return readGrowing(r, int(n))
+	return readGrowing(r, newImage(min(int(n), eagerImage)), int(n))
 }
 
 // readGrowing reads n bytes into a buffer that grows with what has arrived.
-func readGrowing(r io.Reader, n int) ([]byte, error) {
-	buf := make([]byte, min(n, eagerImage))
+func readGrowing(r io.Reader, buf []byte, n int) ([]byte, error) {
 	for got := 0; ; {
 		if _, err := io.ReadFull(r, buf[got:]); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -105,6 +105,30 @@ func readGrowing(r io.Reader, n int) ([]byte, error) {
 		grown := make([]byte, min(n, 4*got))
 		copy(grown, buf)
 		buf = grown
+	}
+}
+
+// images is memory of images that are done with. To get and clear new memory takes longer than to read into it.
+var images sync.Pool
+
+// maxPooled bounds what is kept of one image.
+const maxPooled = 16 << 20
+
+// newImage returns memory for an image, with anything in it.
+func newImage(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	if b, _ := images.Get().(*[]byte); b != nil && cap(*b) >= n {
+		return (*b)[:n]
+	}
+	return make([]byte, n)
+}
+
+// freeImage gives the memory of an image back, which nobody may use any more.
+func freeImage(b []byte) {
+	if cap(b) > 0 && cap(b) <= maxPooled {
+		images.Put(&b)
 	}
 }
 

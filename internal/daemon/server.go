@@ -47,6 +47,7 @@ type Server struct {
 	started time.Time
 	mux     *http.ServeMux
 	v1      *v1Handler
+	configs config.Cache
 	patience
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
@@ -191,7 +192,7 @@ func (s *Server) enter() bool {
 
 func (s *Server) leave() { s.work.Done() }
 
-// project loads the configuration that a request names. It is read anew each time: files change.
+// project loads the configuration that a request names. The file is read each time, and parsed where it has changed.
 func (s *Server) project(path, python string) (campaign.Project, error) {
 	p := campaign.Project{Python: python}
 	if path == "" {
@@ -200,7 +201,7 @@ func (s *Server) project(path, python string) (campaign.Project, error) {
 	if !filepath.IsAbs(path) {
 		return p, diag.Errorf(BadRequest, "send an absolute path", "config %q is not an absolute path", path)
 	}
-	cfg, err := config.Load(filepath.Clean(path))
+	cfg, err := s.configs.Load(filepath.Clean(path))
 	if err != nil {
 		return p, err
 	}

@@ -82,7 +82,7 @@ func (f *sharedFile) read(at span) ([]byte, error) {
 	if at.end > f.size {
 		return nil, short()
 	}
-	image := make([]byte, at.end-at.begin)
+	image := newImage(int(at.end - at.begin))
 	if _, err := f.ReadAt(image, at.begin); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, short()
 	} else if err != nil {

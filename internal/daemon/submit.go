@@ -164,7 +164,9 @@ func (d *desk) take(header []byte, body io.Reader) error {
 	}
 	d.free <- struct{}{} // before the image is read: no more images are in memory than are judged
 	var held int64
+	var image []byte
 	leave := func() {
+		freeImage(image) // results have texts, no tensors
 		d.s.drop(held)
 		<-d.free
 	}
@@ -175,14 +177,16 @@ func (d *desk) take(header []byte, body io.Reader) error {
 		}
 		return err
 	}
-	image, err := readImage(body, hold)
-	if err != nil {
+	var err error
+	if image, err = readImage(body, hold); err != nil {
 		leave()
 		return err
 	}
 	p := &submittedPart{}
 	d.parts = append(d.parts, p)
-	h, project, image, err := d.open(header, image, hold)
+	var h *wire.SubmitHeader
+	var project campaign.Project
+	h, project, image, err = d.open(header, image, hold)
 	if err != nil {
 		leave()
 		if d.first == nil { // the others depend on it

@@ -99,6 +99,7 @@ type CasesRequest struct {
 	Dims     map[string][]int  `json:"dims,omitempty"`      // the only sizes of these dimensions
 	Attrs    map[string]string `json:"attrs,omitempty"`     // attributes that are not drawn, as text
 	Case     string            `json:"case,omitempty"`      // canonical text: this case alone
+	Python   string            `json:"python,omitempty"`    // interpreter of the reference, as in submissions
 	Shared   string            `json:"shared,omitempty"`    // absolute path of a file of the client that takes the images
 	MaxBytes int64             `json:"max_bytes,omitempty"` // of images: the case that reaches it is the last; 0: no limit
 }

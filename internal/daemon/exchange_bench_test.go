@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/wire"
+)
+
+// BenchmarkFuzzing is client-side fuzzing of softmax [4,16,257] float32 in batches of 64, the client's own work left
+// out: one connection fetches batches, another submits outputs that were computed before. Time is that of a case.
+func BenchmarkFuzzing(b *testing.B) {
+	const batch, batches = 64, 4
+	f := newFixture(b)
+	c := f.listening(b)
+	request := func(k int) *wire.CasesRequest {
+		return &wire.CasesRequest{Config: f.config, Op: "softmax", Seed: 1, Start: k * batch, Count: batch,
+			DTypes: []string{"float32"}, Layouts: []string{"contiguous"}, Values: "normal",
+			Dims: map[string][]int{"B": {4}, "S": {16}, "H": {257}}, Shared: sharedFileOf(b)}
+	}
+	var requests []*wire.CasesRequest
+	var bodies [][]byte
+	for k := range batches {
+		req := request(k)
+		out := &submissions{shared: sharedFileOf(b)}
+		for _, h := range handedOut(b, c, req) {
+			in := h.inputs[0].Tensor
+			if want := tensor.MustShape(4, 16, 257); !in.Shape.Equal(want) {
+				b.Fatalf("a case has shape %s, want %s", in.Shape, want)
+			}
+			header := &wire.SubmitHeader{Case: h.Case, TimeNS: 1000}
+			if len(out.parts) == 0 {
+				header.Config = f.config
+			}
+			out.add(b, header, tensor.Named{Name: "outputs/output", Tensor: softmax(in)})
+		}
+		requests, bodies = append(requests, req), append(bodies, out.body(b))
+	}
+	fetched := make(chan int, 1)
+	b.ResetTimer()
+	rounds := (b.N + batch - 1) / batch
+	go func() {
+		defer close(fetched)
+		for k := range rounds {
+			handedOut(b, c, requests[k%batches])
+			fetched <- k % batches
+		}
+	}()
+	start, used := time.Now(), cpuTime(b)
+	for k := range fetched {
+		for i, r := range submitAll(b, c, bodies[k]) {
+			if r.Error != nil || !passed(r) {
+				b.Fatalf("part %d: %+v %s", i, r.Error, r.Result)
+			}
+		}
+	}
+	cases := float64(rounds * batch)
+	b.ReportMetric(float64(time.Since(start).Microseconds())/cases, "µs/case")
+	b.ReportMetric(float64((cpuTime(b)-used).Microseconds())/cases, "cpu-µs/case") // client and daemon, all cores
+}
+
+// cpuTime is what the process has used of all cores. It tells a busy machine from a slow program.
+func cpuTime(b *testing.B) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// softmax is computed over the last axis in float64.
+func softmax(in *tensor.Tensor) *tensor.Tensor {
+	values := in.Float64s()
+	n := in.Shape[len(in.Shape)-1]
+	for row := range len(values) / n {
+		v := values[row*n : (row+1)*n]
+		top, sum := math.Inf(-1), 0.0
+		for _, x := range v {
+			top = max(top, x)
+		}
+		for i := range v {
+			v[i] = math.Exp(v[i] - top)
+			sum += v[i]
+		}
+		for i := range v {
+			v[i] /= sum
+		}
+	}
+	out := tensor.New(in.DType, in.Shape)
+	out.SetFloat64s(values)
+	return out
+}
+
+// sharedFileOf makes an empty file that a client may share.
+func sharedFileOf(t testing.TB) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shared")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
