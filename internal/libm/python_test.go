@@ -77,8 +77,8 @@ type reduceVector struct {
 	Lo testkit.Bits `json:"lo"`
 }
 
-// TestReduced: the angles of Box-Muller that are close to a multiple of π/2, and some that are not. The last bits of the
-// two parts decide on so few results that only they show whether Python reduces as this package does.
+// TestReduced: the angles of Box-Muller that are close to a multiple of π/2, and some that are not. The last bits of
+// the two parts decide on so few results that only they show whether Python reduces as this package does.
 func TestReduced(t *testing.T) {
 	file := testkit.Read[struct {
 		Format string         `json:"format"`
