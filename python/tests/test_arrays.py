@@ -10,7 +10,7 @@ import pytest
 from made_cases import WHERE, on, random_bits
 
 from gpuemu import arrays as module
-from gpuemu.arrays import ITEM_SIZES, Arrays, JaxArrays, Refusal, arrays, numpy_dtype, to_numpy
+from gpuemu.arrays import ITEM_SIZES, Arrays, JaxArrays, Refusal, aligned_bytes, arrays, numpy_dtype, to_numpy
 
 # shape, strides, offset, elements of the storage
 VIEWS = {
@@ -75,6 +75,14 @@ def test_strides_are_real_and_memory_is_fresh(where: str) -> None:
     assert made.download(buffer)[12:16].tobytes() == np.float32(1.5).tobytes()
 
 
+@pytest.mark.parametrize("where", ["torch:cpu", "torch:cuda"])
+def test_a_tensor_whose_buffer_begins_inside_its_storage(where: str) -> None:
+    made = on(where)
+    data = random_bits("int32", 128)
+    array = made.view(made.buffer(data)[256:], "int32", (2,), (3,), 5)
+    assert made.to_numpy(array).tobytes() == data.view(np.int32)[[69, 72]].tobytes()
+
+
 def test_negative_strides() -> None:
     data = np.arange(4, dtype=np.float32).view(np.uint8)
     made = arrays()
@@ -92,6 +100,11 @@ def test_from_numpy(where: str) -> None:
     assert np.array_equal(made.to_numpy(array), source)
     source[...] = -1
     assert made.to_numpy(array).max() == 23
+    aligned = aligned_bytes(4096)  # what JAX would take as it is
+    aligned[:] = 1
+    array = made.from_numpy(aligned)
+    aligned[:] = 2
+    assert made.to_numpy(array).max() == 1
     assert made.to_numpy(made.from_numpy(np.float32(2.5).reshape(()))).shape == ()
 
 

@@ -134,7 +134,7 @@ def test_copying_beyond_both_ends_is_seen() -> None:
 @pytest.mark.parametrize("where", GUARDED)
 def test_modified_inputs(where: str) -> None:
     def kernel(inputs: Any) -> Any:
-        inputs["x"][1, 2:4] = 9
+        inputs["x"][1, 2:4] += 1  # twice on the same memory gives other outputs
         return inputs["x"]
 
     done = Guard(guarded(where), repeat=True).run(kernel, RELU)
@@ -213,6 +213,17 @@ def test_a_written_pattern_is_no_finding(where: str) -> None:
     assert findings(done) == []
     assert len(runs) == 2, "all elements have the pattern: it must be asked again"
     assert done.outputs is not None and (done.outputs["y"].view(np.uint32) == pattern).all()
+
+
+def test_a_written_pattern_is_not_counted() -> None:
+    def kernel(inputs: Any, outputs: Any) -> None:
+        outputs["y"].ravel()[:9] = inputs["x"].ravel()[:9]
+
+    x = X.copy()
+    x.view(np.uint32)[0, :3] = _PATTERNS["float32"][2]
+    done = Guard(arrays(), "allocated").run(kernel, case(contiguous("x", x), outputs=RELU.outputs))
+    want = "1 of 10 elements of output y were not written (or only updated from what was there before), "
+    assert [f[2] for f in findings(done)] == [want + "the first at [1, 4]"]
 
 
 def test_reading_the_output_before_writing_it_is_seen() -> None:
