@@ -331,7 +331,8 @@ def check_pmap_compatible_report(
     arrays, (plain,) = bind(adapter, inputs, op)
     order = list(arrays)
     rows = _batch_of_variants(adapter, arrays, count)
-    batch = [adapter.jnp.stack([row[name] for row in rows]) for name in order]
+    # On the host: pmap places arrays itself, and refuses those that lie on a device already.
+    batch = [np.stack([adapter.to_numpy(row[name]) for row in rows]) for name in order]
     notes: list[str] = []
 
     def positional(*args: Any) -> list[Any]:
