@@ -12,6 +12,7 @@ and outputs differ: a kernel that copies beyond the end of both is seen. The gua
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import sys
 import time
@@ -403,7 +404,7 @@ class _Outputs:
     def __init__(self, arrays: Arrays, specs: list[OutputSpec], poison: int) -> None:
         self.arrays, self.specs, self.poison = arrays, specs, poison
         self.shapes = [spec.shape or () for spec in specs]
-        counts = [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
+        counts = [math.prod(shape) for shape in self.shapes]
         self.places = _places([n * ITEM_SIZES[spec.dtype] for n, spec in zip(counts, specs)])
         self.host = _memory(self.places)
         for spec, (start, end, stop) in zip(specs, self.places):

@@ -20,6 +20,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Callable
@@ -162,7 +163,7 @@ def _step(entry: Any) -> Callable[[Mapping[str, Any], Mapping[str, Any], Mapping
         elif match[4]:
             value = _stride(value, int(match[5]))
         elif match[6]:
-            value = int(np.prod(value.shape, dtype=np.int64))
+            value = math.prod(value.shape)
         return value if dtype is None else numpy_dtype(dtype).type(value)
 
     return look_up
