@@ -14,6 +14,7 @@ jax = pytest.importorskip("jax", reason="JAX is not installed")
 
 import jax.numpy as jnp  # noqa: E402
 
+import gpuemu  # noqa: E402
 from gpuemu import Client, ValidationError  # noqa: E402
 from gpuemu.frameworks import get_jax_adapter  # noqa: E402
 from gpuemu.frameworks.jax import (  # noqa: E402
@@ -62,6 +63,7 @@ wrong_batch.def_vmap(lambda size, batched, x: (x - jnp.mean(x), True))
 
 def test_names() -> None:
     assert get_jax_adapter() == (JAXAdapter, validate_jax, check_vmap_compatible, check_jit_safe, fuzz_jax_op)
+    assert gpuemu.get_jax_adapter() == (JAXAdapter, validate_jax, check_vmap_compatible, check_jit_safe)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32", "bool"])

@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
+import gpuemu  # noqa: E402
 from gpuemu import Client, ValidationError  # noqa: E402
 from gpuemu.frameworks import get_pytorch_adapter  # noqa: E402
 from gpuemu.frameworks.pytorch import (  # noqa: E402
@@ -54,6 +55,7 @@ class Scale(torch.autograd.Function):
 
 def test_names() -> None:
     assert get_pytorch_adapter() == (PyTorchAdapter, validate_pytorch, check_autograd, fuzz_pytorch_op)
+    assert gpuemu.get_pytorch_adapter() == (PyTorchAdapter, validate_pytorch, check_autograd)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int64", "bool"])

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from ._version import __version__
 from .client import Client
-from .frameworks import get_jax_adapter, get_pytorch_adapter, get_tensorflow_adapter
+from .frameworks._toplevel import get_jax_adapter, get_pytorch_adapter, get_tensorflow_adapter
 from .fuzz import (
     FuzzConfig,
     SeededFuzzer,

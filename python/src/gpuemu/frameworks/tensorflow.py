@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -106,6 +109,27 @@ class TensorFlowAdapter(FrameworkAdapter):
 
     def get_framework_name(self) -> str:
         return "tensorflow"
+
+
+def _by_place(func: Callable[..., Any]) -> Callable[..., Any]:
+    """func, called with its inputs by name, which it gets by place.
+
+    tf.custom_gradient passes its gradient by for arguments that are given by name: the tape sees through the function,
+    and whatever its gradient says, the result looks right.
+    """
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError):
+        return func  # a function written in C that does not say
+    places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+    @functools.wraps(func)
+    def call(**kwargs: Any) -> Any:
+        leading = list(itertools.takewhile(lambda name: name in kwargs, places))
+        values = [kwargs.pop(name) for name in leading]
+        return func(*values, **kwargs)
+
+    return call
 
 
 class _Tape:
@@ -283,7 +307,7 @@ def _graph_report(
     adapter = TensorFlowAdapter()
     # Of a function that is decorated already, what is under the decoration is the plain one.
     plain_op = getattr(op, "python_function", op)
-    tensors, (plain,) = bind(adapter, inputs, plain_op)
+    tensors, (plain,) = bind(adapter, inputs, _by_place(plain_op))
     notes = tuple(
         f"{name} is a Python number, a constant here; as an argument of a tf.function each new value is traced anew"
         for name, value in inputs.items()
@@ -398,7 +422,9 @@ def validate_custom_gradient(
     if gradient_func is not None:
         adapters.append(("gradient_func", _GivenGradient(gradient_func, inputs)))
     with engine(client) as judge:
-        reports = [gradient_report(adapter, func, inputs, None, settings, judge, name) for name, adapter in adapters]
+        reports = [
+            gradient_report(adapter, _by_place(func), inputs, None, settings, judge, name) for name, adapter in adapters
+        ]
     worst = [out["max_abs"] for report in reports for answer in report.comparisons for out in answer["outputs"]]
     return {
         "gradient_ok": all(report.passed for report in reports),
@@ -466,7 +492,7 @@ def fuzz_tensorflow_op(
     """
     adapter = TensorFlowAdapter()
     option = tolerance_option(atol, rtol)
-    fuzzing = Fuzzing(adapter, "tensorflow", run_op, by_name=True)
+    fuzzing = Fuzzing(adapter, "tensorflow", _by_place(run_op), by_name=True)
     if check_gradient:
         fuzzing.checks["gradient"] = OpGradients(adapter, client, op_name, "gradient", option)
     if check_xla:
