@@ -425,6 +425,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer batch.Close(false)
 	c, inputs, err := batch.Case(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)

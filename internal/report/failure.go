@@ -49,7 +49,7 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 		}
 	}
 	for _, inv := range r.Invariants {
-		if inv.Outcome == "violated" {
+		if inv.Outcome == "violated" && !found(r, inv.Sentence) {
 			add("invariant %s of output %s is violated: %s", clean(inv.Name), clean(inv.Output), clean(inv.Sentence))
 		}
 	}
@@ -80,6 +80,11 @@ func toldBelow(r *verdict.Result) bool {
 		})
 	}
 	return len(r.Findings) > 0 && r.Verdict == verdict.Fail
+}
+
+// found reports whether a finding says the same.
+func found(r *verdict.Result, sentence string) bool {
+	return slices.ContainsFunc(r.Findings, func(f verdict.Finding) bool { return strings.HasSuffix(f.Sentence, sentence) })
 }
 
 // of names what a finding is about, if anything.

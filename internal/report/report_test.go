@@ -518,4 +518,15 @@ func TestFailureSaysThingsOnce(t *testing.T) {
 	if got := CaseText(broken, TextOptions{}); strings.Count(got, "wrote to x") != 1 {
 		t.Errorf("want the sentence once:\n%s", got)
 	}
+	zero.Reason, zero.Message = verdict.NotFullyWritten, "y was not written at [1]; 1 of 2 elements are wrong"
+	zero.Findings = []verdict.Finding{{Kind: "not_fully_written", Name: "y\x1b[31m", Sentence: "y was not written at [1]"},
+		{Kind: "overrun", Sentence: "wrote behind y\x1b[2J"}}
+	zero.Invariants = []verdict.Invariance{{Output: "y", Name: "fully_written", Outcome: "violated",
+		Sentence: "was not written at [1]"}}
+	got = CaseText(zero, TextOptions{})
+	if strings.Count(got, "was not written at [1]") != 1 || strings.ContainsRune(got, 0x1b) ||
+		!strings.Contains(got, "finding not_fully_written of y") || !strings.Contains(got, "finding overrun: wrote behind y") ||
+		strings.Index(got, "finding") > strings.Index(got, "1 of 2 elements wrong") {
+		t.Errorf("want both findings once, before the elements:\n%s", got)
+	}
 }

@@ -4,6 +4,7 @@ package runner
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -82,6 +83,16 @@ def f(inputs, **kw):
 		`('nan', 'nan'), ('s', '\'ä"\\\\\\n<\''), ('tiny', '5e-324')]` + "\n"
 	if got := mustRun(t, r, call).Stderr; got != want {
 		t.Errorf("attributes are\n%swant\n%s", got, want)
+	}
+}
+
+// Attributes for other readers than the worker are JSON by the book, with the same types.
+func TestAttrsJSON(t *testing.T) {
+	got := string(AttrsJSON(opspec.Attrs{"i": int64(-3), "f": 1.0, "inf": math.Inf(1), "nan": math.NaN(), "b": false,
+		"list": []any{int64(1), math.Inf(-1), map[string]any{"x": 2.0}}}))
+	const want = `{"b":false,"f":1.0,"i":-3,"inf":1e999,"list":[1,-1e999,{"x":2.0}],"nan":null}`
+	if got != want || !json.Valid([]byte(got)) {
+		t.Errorf("AttrsJSON = %s, want %s", got, want)
 	}
 }
 

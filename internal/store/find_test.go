@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"math"
 	"fmt"
 	"runtime"
 	"slices"
@@ -113,6 +114,34 @@ func TestBySeedNewestFailingFirst(t *testing.T) {
 		if text := strings.Join(got, ", "); text != want {
 			t.Errorf("BySeed(%q) = %s, want %s", op, text, want)
 		}
+	}
+}
+
+// Results that are added together are stored together, in their order, or not at all.
+func TestAddResultsAllOrNone(t *testing.T) {
+	s := open(t, Options{})
+	ctx := context.Background()
+	var list []Loose
+	for i := range 6 {
+		r := result(i)
+		r.Candidate = "client"
+		list = append(list, Loose{r, []string{"a", "b"}[i%2]})
+	}
+	ok(t, s.AddResults(ctx, list))
+	for i, l := range list {
+		if l.Result.Index != i/2 {
+			t.Errorf("result %d got index %d, want %d", i, l.Result.Index, i/2)
+		}
+	}
+	bad := result(9)
+	bad.Outputs = []verdict.Output{{MaxAbs: math.NaN()}} // JSON has no word for it
+	if err := s.AddResults(ctx, []Loose{{result(7), "a"}, {bad, "a"}}); err == nil {
+		t.Error("a result that cannot be encoded was stored")
+	}
+	ok(t, s.AddResults(ctx, nil))
+	found, err := s.List(ctx, Filter{})
+	if err != nil || len(found) != 6 {
+		t.Errorf("%d results are stored, want 6: %v", len(found), err)
 	}
 }
 
