@@ -159,8 +159,8 @@ func (e *Engine) inputsOfText(ctx context.Context, s *opspec.Schema, c opspec.Ca
 	return e.inputsOf(ctx, s, c, key)
 }
 
-// Asked returns what a candidate is given and asked for beside its inputs: attributes, and outputs where the schema says
-// them.
+// Asked returns what a candidate is given and asked for beside its inputs: attributes, and outputs where the schema
+// says them.
 func (b *Batch) Asked(c opspec.Case) (opspec.Attrs, []runner.Output) {
 	call := b.subject.call(c, nil, false)
 	return call.Attrs, call.Outputs

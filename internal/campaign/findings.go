@@ -18,8 +18,9 @@ var findingHints = map[verdict.Reason]string{
 	verdict.Overrun: "check the index of every store against the size of its tensor, in the last tile above all",
 	verdict.NotFullyWritten: "does the grid cover every element, and does every thread store its own? " +
 		"sizes that are no multiple of the tile are where this happens",
-	verdict.InputModified:    "work on a copy, or set invariants = { inputs_unchanged = false } if it is meant to",
-	verdict.Nondeterministic: "look for a race or a missing barrier; sums by atomic operations differ from run to run as well",
+	verdict.InputModified: "work on a copy, or set invariants = { inputs_unchanged = false } if it is meant to",
+	verdict.Nondeterministic: "look for a race or a missing barrier; " +
+		"sums by atomic operations differ from run to run as well",
 }
 
 // compareRuns adds a finding where two executions on the same inputs gave other bits.

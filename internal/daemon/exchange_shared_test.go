@@ -53,7 +53,8 @@ func TestHandOutShared(t *testing.T) {
 func TestHandOutSelects(t *testing.T) {
 	f := newFixture(t)
 	c := f.local()
-	list := handedOut(t, c, &wire.CasesRequest{Op: "leaky_relu", Seed: 1, Count: 8, Attrs: map[string]string{"alpha": "2"}})
+	list := handedOut(t, c, &wire.CasesRequest{Op: "leaky_relu", Seed: 1, Count: 8,
+		Attrs: map[string]string{"alpha": "2"}})
 	for _, h := range list {
 		if string(h.Attrs) != `{"alpha":2.0,"math":"gpu"}` || !strings.Contains(h.Case, "alpha:2") {
 			t.Errorf("attributes %s of %s", h.Attrs, h.Case)

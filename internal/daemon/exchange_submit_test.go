@@ -97,10 +97,11 @@ func TestSubmitFailure(t *testing.T) {
 		}
 	}
 	for name, h := range map[string]wire.SubmitHeader{
-		"unknown":      {Failure: &wire.CaseFailure{Reason: "bored"}},
-		"no failure":   {Failure: &wire.CaseFailure{Reason: "mismatch"}},
-		"not run, yet": {Failure: &wire.CaseFailure{Reason: "unsupported"}, Findings: []wire.CaseFinding{{Kind: "overrun", Sentence: "x"}}},
-		"nothing":      {},
+		"unknown":    {Failure: &wire.CaseFailure{Reason: "bored"}},
+		"no failure": {Failure: &wire.CaseFailure{Reason: "mismatch"}},
+		"not run, yet": {Failure: &wire.CaseFailure{Reason: "unsupported"},
+			Findings: []wire.CaseFinding{{Kind: "overrun", Sentence: "x"}}},
+		"nothing": {},
 	} {
 		if _, e := x.one(t, h); e == nil {
 			t.Errorf("%s was accepted", name)
@@ -177,7 +178,8 @@ func TestSubmitAgain(t *testing.T) {
 		t.Errorf("another: %+v, %+v", r, e)
 	}
 	short := tensor.New(x.right.DType, tensor.MustShape(1))
-	if r, e = x.one(t, wire.SubmitHeader{}, output(x.right), again(short)); e != nil || r.Reason != verdict.Nondeterministic {
+	r, e = x.one(t, wire.SubmitHeader{}, output(x.right), again(short))
+	if e != nil || r.Reason != verdict.Nondeterministic {
 		t.Errorf("another shape: %+v, %+v", r, e)
 	}
 	strange := tensor.Named{Name: "again/other", Tensor: x.right}
@@ -224,12 +226,14 @@ func TestSubmitExpected(t *testing.T) {
 		t.Errorf("unknown op, wrong: %+v, %+v", r, e)
 	}
 	again := handedOut(t, x.client, &wire.CasesRequest{Case: r.Case, Config: x.config,
-		Schema: json.RawMessage(`{"name":"unheard_of","dims":[{"name":"n3","candidates":[3]},{"name":"n5","candidates":[5]}],` +
+		Schema: json.RawMessage(`{"name":"unheard_of",` +
+			`"dims":[{"name":"n3","candidates":[3]},{"name":"n5","candidates":[5]}],` +
 			`"inputs":[{"name":"q","dims":["n3","n5"],"dtype":"float32"}]}`)})
 	if len(again) != 1 || len(again[0].inputs) != 1 {
 		t.Errorf("the stored case was handed out as %+v", again)
 	}
-	if _, e = x.one(t, wire.SubmitHeader{Op: "unheard_of"}, in, output(out)); e == nil || e.Code != string(campaign.UnknownOp) {
+	_, e = x.one(t, wire.SubmitHeader{Op: "unheard_of"}, in, output(out))
+	if e == nil || e.Code != string(campaign.UnknownOp) {
 		t.Errorf("unknown op without expected values: %+v", e)
 	}
 }
@@ -241,7 +245,8 @@ func TestSubmitStore(t *testing.T) {
 		store  string
 		right  bool
 		stored int
-	}{{"", true, 1}, {"all", true, 1}, {"failures", true, 0}, {"failures", false, 1}, {"none", true, 0}, {"none", false, 0}} {
+	}{{"", true, 1}, {"all", true, 1}, {"failures", true, 0}, {"failures", false, 1}, {"none", true, 0},
+		{"none", false, 0}} {
 		before := x.stored(t)
 		out := x.right
 		if !c.right {

@@ -1,5 +1,5 @@
-// This file implements the files that clients share with the daemon, so that tensors need not go through the socket. They
-// are read and written, never mapped: whoever shortens a mapped file kills the process that has it mapped.
+// This file implements the files that clients share with the daemon, so that tensors need not go through the socket.
+// They are read and written, never mapped: whoever shortens a mapped file kills the process that has it mapped.
 
 package daemon
 
@@ -93,5 +93,6 @@ func (f *sharedFile) read(at span) ([]byte, error) {
 
 // fault is an error of the file itself, such as a full disk.
 func (f *sharedFile) fault(what string, err error) error {
-	return diag.Errorf(BadShared, "look at the free space and the permissions of the file", "%s %s: %w", what, f.Name(), err)
+	return diag.Errorf(BadShared, "look at the free space and the permissions of the file", "%s %s: %w", what, f.Name(),
+		err)
 }

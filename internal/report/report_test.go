@@ -525,7 +525,8 @@ func TestFailureSaysThingsOnce(t *testing.T) {
 		Sentence: "was not written at [1]"}}
 	got = CaseText(zero, TextOptions{})
 	if strings.Count(got, "was not written at [1]") != 1 || strings.ContainsRune(got, 0x1b) ||
-		!strings.Contains(got, "finding not_fully_written of y") || !strings.Contains(got, "finding overrun: wrote behind y") ||
+		!strings.Contains(got, "finding not_fully_written of y") ||
+		!strings.Contains(got, "finding overrun: wrote behind y") ||
 		strings.Index(got, "finding") > strings.Index(got, "1 of 2 elements wrong") {
 		t.Errorf("want both findings once, before the elements:\n%s", got)
 	}

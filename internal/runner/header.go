@@ -204,8 +204,8 @@ func nameOutputs(call *Call, raw bool, outputs []tensor.Named) []tensor.Named {
 	return outputs
 }
 
-// AttrsJSON returns attributes with the types that a call sends them in, as JSON that every reader takes: an infinity is
-// a number that is too large, NaN is null.
+// AttrsJSON returns attributes with the types that a call sends them in, as JSON that every reader takes: an infinity
+// is a number that is too large, NaN is null.
 func AttrsJSON(attrs opspec.Attrs) []byte {
 	out := make(opspec.Attrs, len(attrs))
 	for name, v := range attrs {
