@@ -99,30 +99,42 @@ def raise_error(header: dict[str, Any]) -> None:
 
 
 class Submission:
-    """Results of one batch on their way to the engine: images in a shared file, headers in one body."""
+    """Results of one batch on their way to the engine: images in a shared file, headers in one body.
 
-    def __init__(self, shared: SharedFile, common: dict[str, Any]) -> None:
+    Cases of a schema of the caller's (own_schema) travel back with their inputs: their text does not say enough for the
+    engine to make them again, and the operator's own schema may still know their shapes.
+    """
+
+    def __init__(self, shared: SharedFile, common: dict[str, Any], own_schema: bool = False) -> None:
         self._shared = shared
         self._common = common  # config, python, store
+        self._own_schema = own_schema
         self._body = bytearray()
         self._end = 0  # bytes of the shared file in use
 
     def add(self, case: Case, done: Execution) -> None:
         """Adds what the kernel did on one case."""
-        header: dict[str, Any] = dict(self._common, op=case.op, case=case.text, time_ns=done.time_ns)
+        header: dict[str, Any] = dict(self._common, op=case.op, time_ns=done.time_ns)
+        tensors: dict[str, _parts.Array] = {}
+        if self._own_schema:
+            header.update(seed=str(case.seed), kwargs=_parts.texts(case.attrs))
+            tensors.update(("inputs/" + v.name, _parts.array_of(v)) for v in case.inputs)
+        else:
+            header["case"] = case.text
         if done.findings:
             header["findings"] = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
         failure = done.failure
         if failure is None and done.outputs is not None:
-            tensors = {"outputs/" + name: array for name, array in done.outputs.items()}
-            for name, array in (done.again or {}).items():
-                tensors["again/" + name] = array
+            outputs = {"outputs/" + name: array for name, array in done.outputs.items()}
+            outputs.update(("again/" + name, array) for name, array in (done.again or {}).items())
             try:
-                header["bytes"] = self._write(tensors)
-                header["shared"] = self._shared.path
+                for array in outputs.values():
+                    _parts.dtype_name(array.dtype)
+                tensors.update(outputs)
             except ClientError as exc:  # a type that the engine does not know
                 failure = Failure("wrong_dtype", exc.message, exc.hint)
-                header.pop("bytes", None)
+        if tensors:
+            header.update(bytes=self._write(tensors), shared=self._shared.path)
         if failure is not None:
             header["failure"] = {"reason": failure.reason, "message": failure.message, "hint": failure.hint,
                                  "trace": failure.trace}  # fmt: skip
@@ -215,7 +227,8 @@ class Loop:
             number += 1
             fetching = self._fetch(pool, number, at, size)
             batch = _Batch(cases)
-            submission = Submission(self._outputs[number % 2], self._plan.common)
+            own_schema = "schema" in self._plan.request
+            submission = Submission(self._outputs[number % 2], self._plan.common, own_schema)
             for case in cases:
                 done = self._plan.run(self._plan.kernel, case)
                 submission.add(case, done)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ._case import View
 from .results import ClientError
 
 Array = np.ndarray[Any, Any]
@@ -98,4 +99,33 @@ def parse_image(image: memoryview) -> dict[str, tuple[str, tuple[int, ...], memo
             continue
         begin, end = entry["data_offsets"]
         out[name] = (NAMES[entry["dtype"]], tuple(entry["shape"]), data[begin:end])
+    return out
+
+
+def array_of(view: View) -> Array:
+    """A fresh numpy array with the strides and the offset of an input."""
+    dt = numpy_dtype(view.dtype)
+    storage = np.array(view.storage)  # the memory it is a view of is used again for the next batch
+    if storage.size == 0 or 0 in view.shape:
+        return np.empty(view.shape, dt)
+    return np.ndarray(
+        view.shape, dt, storage, view.offset * dt.itemsize, tuple(s * dt.itemsize for s in view.strides)
+    )  # fmt: skip
+
+
+def texts(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as the text that the engine reads."""
+    out = {}
+    for name, value in attrs.items():
+        if isinstance(value, (bool, np.bool_)):
+            out[name] = "true" if value else "false"
+        elif isinstance(value, (int, np.integer)):
+            out[name] = str(int(value))
+        elif isinstance(value, (float, np.floating)):
+            out[name] = repr(float(value))
+        elif isinstance(value, str):
+            out[name] = value
+        else:
+            kind = type(value).__name__
+            raise ClientError(f"argument {name!r} is a {kind}", hint="pass a number, a bool or a string")
     return out

@@ -16,6 +16,7 @@ import numpy as np
 from . import _daemon, _fuzzing, _parts
 from ._case import Case, Execution
 from ._http import Transport
+from ._parts import array_of, texts
 from ._progress import Progress
 from .arrays import Arrays, arrays, to_numpy
 from .guard import Guard
@@ -38,12 +39,14 @@ OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationRes
 class CaseInputs(dict[str, Any]):
     """The inputs of a handed-out case by name. It remembers the case, so that submit_output need not send them back.
 
-    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case.
+    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case; those of a schema of
+    the caller's are none that the engine could make again.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, own_schema: bool) -> None:
         super().__init__((v.name, array_of(v)) for v in case.inputs)
         self.case = case.text
+        self._own_schema = own_schema
         self._sums = self._checksums()
 
     def _checksums(self) -> dict[str, tuple[Any, ...]]:
@@ -51,21 +54,12 @@ class CaseInputs(dict[str, Any]):
 
     def untouched(self) -> bool:
         """Whether the inputs still are those of the case."""
+        if self._own_schema:
+            return False
         try:
             return self._checksums() == self._sums
         except (AttributeError, TypeError, ValueError, BufferError):  # something else was put in
             return False
-
-
-def array_of(view: Any) -> np.ndarray[Any, Any]:
-    """A fresh numpy array with the strides and the offset of an input."""
-    dt = _parts.numpy_dtype(view.dtype)
-    storage = np.array(view.storage)  # the memory it is a view of is used again for the next batch
-    if storage.size == 0 or 0 in view.shape:
-        return np.empty(view.shape, dt)
-    return np.ndarray(
-        view.shape, dt, storage, view.offset * dt.itemsize, tuple(s * dt.itemsize for s in view.strides)
-    )  # fmt: skip
 
 
 class Client:
@@ -586,7 +580,7 @@ class TestBatch(Sequence[dict[str, Any]]):
         transport = Transport(self._client._transport.path, self._client._transport.timeout)
         with contextlib.closing(transport):
             request = dict(self._request, start=0, count=self._count)
-            yield from map(_as_dict, _fuzzing.stream(transport, request))
+            yield from (self._as_dict(case) for case in _fuzzing.stream(transport, request))
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -595,17 +589,16 @@ class TestBatch(Sequence[dict[str, Any]]):
         if not 0 <= at < self._count:
             raise IndexError(index)
         request = dict(self._request, start=at, count=1)
-        return _as_dict(next(_fuzzing.stream(self._client._connect(), request)))
+        return self._as_dict(next(_fuzzing.stream(self._client._connect(), request)))
 
-
-def _as_dict(case: Case) -> dict[str, Any]:
-    first = case.inputs[0] if case.inputs else None
-    layout = next((w.partition("]:")[2].partition(":")[0] for w in case.text.split() if w.startswith("in=")), "")
-    return {
-        "seed": case.seed, "inputs": CaseInputs(case), "shape": tuple(first.shape) if first else (),
-        "strides": tuple(first.strides) if first else (), "dtype": case.dtype, "layout": layout, "attrs": case.attrs,
-        "case": case.text, "index": case.index,
-    }  # fmt: skip
+    def _as_dict(self, case: Case) -> dict[str, Any]:
+        first = case.inputs[0] if case.inputs else None
+        layout = next((w.partition("]:")[2].partition(":")[0] for w in case.text.split() if w.startswith("in=")), "")
+        return {
+            "seed": case.seed, "inputs": CaseInputs(case, "schema" in self._request),
+            "shape": tuple(first.shape) if first else (), "strides": tuple(first.strides) if first else (),
+            "dtype": case.dtype, "layout": layout, "attrs": case.attrs, "case": case.text, "index": case.index,
+        }  # fmt: skip
 
 
 def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
@@ -625,23 +618,6 @@ def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
             return {default: to_numpy(value[0])}
         return {f"{default}{i}": to_numpy(v) for i, v in enumerate(value)}
     return {default: to_numpy(value)}
-
-
-def texts(attrs: Mapping[str, Any]) -> dict[str, str]:
-    """Attributes as the text that the engine reads."""
-    out = {}
-    for name, value in attrs.items():
-        if isinstance(value, (bool, np.bool_)):
-            out[name] = "true" if value else "false"
-        elif isinstance(value, (int, np.integer)):
-            out[name] = str(int(value))
-        elif isinstance(value, (float, np.floating)):
-            out[name] = repr(float(value))
-        elif isinstance(value, str):
-            out[name] = value
-        else:
-            raise ClientError(f"argument {name!r} is a {type(value).__name__}", hint="pass a number, a bool or a string")
-    return out
 
 
 def tolerance_of(value: Any) -> dict[str, float]:

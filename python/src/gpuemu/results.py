@@ -225,8 +225,8 @@ def parse_result(raw: dict[str, Any]) -> ValidationResult:
         passed=verdict == "pass",
         seed=int(raw.get("seed", 0)),
         op_name=raw.get("op", ""),
-        max_diff=max((o["max_abs"] for o in outputs), default=0.0),
-        max_rel_diff=max((o["max_rel"] for o in outputs), default=0.0),
+        max_diff=float(max((o["max_abs"] for o in outputs), default=0.0)),  # JSON writes 1.0 as 1
+        max_rel_diff=float(max((o["max_rel"] for o in outputs), default=0.0)),
         failures=failures,
         timestamp=raw.get("time", ""),
         duration_ms=raw.get("duration_ns", 0) // 1_000_000,

@@ -78,7 +78,8 @@ class KernelSession:
         """Runs the kernel on a case and has what came out judged."""
         ready = self._ready()
         done: Execution = ready.guard.run(self.kernel, case)
-        submission = _fuzzing.Submission(ready.results, ready.client._request(store=store))
+        own_schema = self._options.get("op_schema") is not None
+        submission = _fuzzing.Submission(ready.results, ready.client._request(store=store), own_schema)
         submission.add(case, done)
         return submission.send(ready.client._connect())[0]
 
