@@ -2,8 +2,8 @@
 
 usage: torch_contract.py CASES.safetensors OUTDIR [compiled]
 
-Writes one file per backend: eager kernels, each backend of scaled_dot_product_attention, a few CPU kernels, and, with the
-argument `compiled`, Inductor's Triton kernels. Cases a kernel refuses are counted and named, never replaced. Needs
+Writes one file per backend: eager kernels, each backend of scaled_dot_product_attention, a few CPU kernels, and, with
+the argument `compiled`, Inductor's Triton kernels. Cases a kernel refuses are counted and named, never replaced. Needs
 torch only.
 """
 
@@ -13,13 +13,11 @@ import sys
 import warnings
 
 import torch
-import torch.nn.functional as F
+from torch_ops import ATTENTION, COMPILED, OPS, exact_arithmetic, forced
+from torch_ops import DTYPES as CASE_DTYPES
 
 warnings.filterwarnings("ignore")
-torch.backends.cuda.matmul.allow_tf32 = False
-torch.backends.cudnn.allow_tf32 = False
-torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
-torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
+exact_arithmetic()
 torch._dynamo.config.recompile_limit = 256
 torch._dynamo.config.accumulated_recompile_limit = 100000
 
@@ -32,7 +30,8 @@ NAMES = {v: k for k, v in DTYPES.items()}
 
 
 def read(path):
-    raw = open(path, "rb").read()
+    with open(path, "rb") as f:
+        raw = f.read()
     n = struct.unpack("<Q", raw[:8])[0]
     header = json.loads(raw[8 : 8 + n])
     meta = header.pop("__metadata__", {})
@@ -40,7 +39,8 @@ def read(path):
     out = {}
     for name, t in header.items():
         lo, hi = t["data_offsets"]
-        flat = torch.frombuffer(body[lo:hi], dtype=DTYPES[t["dtype"]]) if hi > lo else torch.empty(0, dtype=DTYPES[t["dtype"]])
+        dtype = DTYPES[t["dtype"]]
+        flat = torch.frombuffer(body[lo:hi], dtype=dtype) if hi > lo else torch.empty(0, dtype=dtype)
         out[name] = flat.reshape(t["shape"])
     return meta, out
 
@@ -57,131 +57,6 @@ def write(path, tensors):
     h += b" " * (-len(h) % 8)
     with open(path, "wb") as f:
         f.write(struct.pack("<Q", len(h)) + h + b"".join(blobs))
-
-
-def forced(backend):
-    def f(a, q, k, v):
-        with torch.nn.attention.sdpa_kernel(backend):
-            return attention(a, q, k, v)
-    return f
-
-
-def attention(a, q, k, v):
-    m, n, hq, hkv = q.shape[-2], k.shape[-2], q.shape[1], k.shape[1]
-    k, v = k.repeat_interleave(hq // hkv, 1), v.repeat_interleave(hq // hkv, 1)
-    mask = None
-    if a["causal"] or a["window"]:
-        off = n - m if a["align"] != "top_left" else 0
-        i = torch.arange(m, device=q.device)[:, None] + off
-        j = torch.arange(n, device=q.device)[None, :]
-        mask = torch.ones(m, n, dtype=torch.bool, device=q.device)
-        if a["causal"]:
-            mask &= j <= i
-        if a["window"]:
-            mask &= j > i - a["window"]
-    scale = a["scale"] or None
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
-
-
-def rope(a, x, c, s):
-    c, s = c[None, :, None, :], s[None, :, None, :]
-    t = x.dtype
-    acc = torch.float64 if t == torch.float64 else torch.float32
-    if a["interleaved"]:
-        x1, x2 = x[..., 0::2].to(acc), x[..., 1::2].to(acc)
-        return torch.stack((x1 * c - x2 * s, x2 * c + x1 * s), -1).flatten(-2).to(t)
-    x1, x2 = x.to(acc).chunk(2, -1)
-    return torch.cat((x1 * c - x2 * s, x2 * c + x1 * s), -1).to(t)
-
-
-def act(name, x):
-    return {"none": lambda y: y, "relu": F.relu, "gelu": F.gelu, "gelu_tanh": lambda y: F.gelu(y, approximate="tanh"),
-            "silu": F.silu}[name](x)
-
-
-def fp8_matmul(a, x, y, sa, sb):
-    return torch._scaled_mm(x.contiguous(), y.t().contiguous().t(), scale_a=sa.reshape(()), scale_b=sb.reshape(()),
-                            out_dtype=torch.float32, use_fast_accum=a["fast_accum"])
-
-
-def quantize(group):
-    def f(a, x):
-        acc = torch.float64 if x.dtype == torch.float64 else torch.float32
-        y = x.to(acc)
-        r, c = y.shape
-        if group == "tensor":
-            s = y.abs().amax().clamp_min(1e-10).reshape(1) / 127
-            full = s
-        elif group == "row":
-            s = y.abs().amax(1).clamp_min(1e-10) / 127
-            full = s[:, None]
-        else:
-            g = a["group"]
-            p = F.pad(y, (0, -c % g)).reshape(r, -1, g)
-            s = p.abs().amax(2).clamp_min(1e-10) / 127
-            full = s.repeat_interleave(g, 1)[:, :c]
-        return {"q": (y / full).round().clamp(-127, 127).to(torch.int8), "scale": s.float()}
-    return f
-
-
-def quantize_fp8(a, x):
-    acc = torch.float64 if x.dtype == torch.float64 else torch.float32
-    s = x.to(acc).abs().amax(1).clamp_min(1e-10) / 448
-    return {"q": (x.to(acc) / s[:, None]).clamp(-448, 448).to(torch.float32).to(torch.float8_e4m3fn), "scale": s.float()}
-
-
-def moe(a, x):
-    acc = torch.float64 if x.dtype == torch.float64 else torch.float32
-    w, i = torch.topk(torch.softmax(x, -1, dtype=acc), a["k"], -1)
-    if a["renormalize"]:
-        w = w / w.sum(-1, keepdim=True)
-    return {"weights": w.to(x.dtype), "indices": i.to(torch.int32)}
-
-
-def topk(a, x):
-    v, i = torch.topk(x, a["k"], -1)
-    return {"values": v, "indices": i}
-
-
-def conv(f, groups=False):
-    return lambda a, x, w, b: f(x, w, b, stride=a["stride"], padding=a["padding"], dilation=a["dilation"],
-                                groups=x.shape[1] if groups else 1)
-
-
-OPS = {
-    "relu": lambda a, x: F.relu(x), "leaky_relu": lambda a, x: F.leaky_relu(x, a["alpha"]),
-    "elu": lambda a, x: F.elu(x, a["alpha"]), "gelu": lambda a, x: F.gelu(x),
-    "gelu_tanh": lambda a, x: F.gelu(x, approximate="tanh"), "silu": lambda a, x: F.silu(x),
-    "sigmoid": lambda a, x: torch.sigmoid(x), "tanh": lambda a, x: torch.tanh(x),
-    "softplus": lambda a, x: F.softplus(x, a["beta"], a["threshold"]), "exp": lambda a, x: torch.exp(x),
-    "log": lambda a, x: torch.log(x), "rsqrt": lambda a, x: torch.rsqrt(x),
-    "add": lambda a, x, y: x + y, "mul": lambda a, x, y: x * y,
-    "swiglu": lambda a, g, u: F.silu(g) * u, "geglu": lambda a, g, u: F.gelu(g) * u,
-    "sum": lambda a, x: x.sum(-1), "mean": lambda a, x: x.mean(-1), "max": lambda a, x: x.amax(-1),
-    "argmax": lambda a, x: x.argmax(-1), "var": lambda a, x: x.var(-1, correction=a["correction"]),
-    "logsumexp": lambda a, x: torch.logsumexp(x, -1), "cumsum": lambda a, x: x.cumsum(-1),
-    "softmax": lambda a, x: torch.softmax(x, -1), "log_softmax": lambda a, x: torch.log_softmax(x, -1),
-    "layernorm": lambda a, x, w, b: F.layer_norm(x, x.shape[-1:], w, b, a["eps"]),
-    "rmsnorm": lambda a, x, w: F.rms_norm(x, x.shape[-1:], w, a["eps"]),
-    "groupnorm": lambda a, x, w, b: F.group_norm(x, a["groups"], w, b, a["eps"]),
-    "l2norm": lambda a, x: F.normalize(x, dim=-1, eps=a["eps"]),
-    "batchnorm": lambda a, x, m, v, w, b: F.batch_norm(x, m, v, w, b, False, 0.0, a["eps"]),
-    "matmul": lambda a, x, y: x @ y, "batched_matmul": lambda a, x, y: torch.bmm(x, y),
-    "matmul_bias_act": lambda a, x, y, b: act(a["act"], torch.addmm(b, x, y)) if a["act"] in ("none", "relu") else None,
-    "fp8_matmul": fp8_matmul,
-    "attention": attention, "causal_attention": attention, "window_attention": attention, "gqa_attention": attention,
-    "rope": rope,
-    "cross_entropy": lambda a, x, t: F.cross_entropy(x, t, reduction="none", ignore_index=a["ignore_index"],
-                                                      label_smoothing=a["label_smoothing"]),
-    "embedding": lambda a, w, i: F.embedding(i, w), "gather": lambda a, x, i: torch.gather(x, 1, i),
-    "scatter_add": lambda a, x, i, s: x.index_add(0, i, s) if x.dtype in (torch.float32, torch.float64) else None,
-    "topk": topk, "moe_routing": moe,
-    "conv1d": conv(F.conv1d), "conv2d": conv(F.conv2d), "depthwise_conv2d": conv(F.conv2d, True),
-    "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], a["padding"]),
-    "avg_pool2d": lambda a, x: F.avg_pool2d(x, a["kernel"], a["stride"], a["padding"]),
-    "quantize_tensor": quantize("tensor"), "quantize_row": quantize("row"), "quantize_group": quantize("group"),
-    "quantize_fp8_row": quantize_fp8,
-}
 
 
 def inputs_of(key, tensors, order):
@@ -202,7 +77,7 @@ def run(name, fns, cases, out_path, on_cpu=False):
             continue
         try:
             args = [tensors[n] for n in order[key]] if on_cpu else inputs_of(key, tensors, order)
-            r = fn(note["attrs"], *args)
+            r = fn(dict(note["attrs"], dtype=CASE_DTYPES.get(note["dtype"])), *args)
             torch.cuda.synchronize()
         except Exception as e:  # a refusal is data, not an end
             refused.setdefault(note["op"] + "/" + note["dtype"], [str(e).splitlines()[0][:100], 0])[1] += 1
@@ -218,13 +93,6 @@ def run(name, fns, cases, out_path, on_cpu=False):
     print(f"{name}: {len(outs)} outputs")
     for op, (why, n) in sorted(refused.items()):
         print(f"  refused {op}: {n} ({why})")
-
-
-COMPILED = ["gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "softplus", "swiglu", "geglu", "sum", "mean", "var", "logsumexp", "softmax",
-            "log_softmax", "layernorm", "rmsnorm", "groupnorm", "l2norm", "rope", "moe_routing", "cumsum", "cross_entropy"]
-
-
-ATTENTION = ["attention", "causal_attention", "window_attention", "gqa_attention"]
 
 
 def main():

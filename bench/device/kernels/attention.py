@@ -1,6 +1,6 @@
 """Attention in one pass over tiles of keys, with the running maximum of the online softmax."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
 

@@ -44,7 +44,8 @@ LOGSUMEXP = Kernel("torch_logsumexp", "logsumexp", FLOATS, logsumexp, outputs="r
 KERNELS = [
     L2NORM, VAR, LOGSUMEXP,
     planted(L2NORM, "eps", Bug("wrong epsilon", "divides by a norm of 0")),
-    planted(L2NORM, "in_place", Bug("input changed", "scales its input in place", "input_modified"), ("float32", "float64")),
+    planted(L2NORM, "in_place", Bug("input changed", "scales its input in place", "input_modified"),
+            ("float32", "float64")),
     planted(VAR, "correction", Bug("attribute ignored", "always divides by n - 1")),
     planted(LOGSUMEXP, "max", Bug("overflow", "does not subtract the maximum")),
 ]  # fmt: skip

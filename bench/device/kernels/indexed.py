@@ -1,6 +1,6 @@
 """Kernels that follow indexes: embedding, gather, scatter_add with atomic additions."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Tiled products: matmul, matmul with bias and activation."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def _run(inputs: dict[str, Any], outputs: dict[str, Any], act: str, bug: str) ->
     (m, k), n = a.shape, b.shape[1]
     bias = inputs.get("bias")
     _matmul[(triton.cdiv(m, TILE_M), triton.cdiv(n, TILE_N))](
-        a, b, a if bias is None else bias, out, m, n, k, *a.stride(), *b.stride(), 0 if bias is None else bias.stride(0),
+        a, b, a if bias is None else bias, out, m, n, k, *a.stride(), *b.stride(),
+        0 if bias is None else bias.stride(0),
         BIAS=bias is not None, ACT=act, SUM=tl.float16 if bug == "narrow" else tl.float32, BUG=bug,
         TM=TILE_M, TN=TILE_N, TK=TILE_K,
     )  # fmt: skip

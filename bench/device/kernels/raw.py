@@ -44,7 +44,7 @@ extern "C" __global__ void scatter_add(const T* src, const long long* index, T* 
 """
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _compiled(name: str, dtype: str, bug: str) -> Any:
     """The kernel as CuPy compiles it; the bugs of a race are another barrier and another addition."""
     import cupy

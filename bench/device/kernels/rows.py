@@ -1,6 +1,7 @@
 """Kernels that reduce rows: softmax in one pass and online, cross-entropy, sum, cumsum."""
 
-# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-untyped-decorators
+# ruff: noqa: SIM108 (branches on a constexpr are taken at compile time)
 
 from __future__ import annotations
 
@@ -106,8 +107,9 @@ def _cross_entropy(
 
 
 def cross_entropy(
-    inputs: dict[str, Any], outputs: dict[str, Any], ignore_index: int = -100, label_smoothing: float = 0.0, bug: str = ""
-) -> None:
+    inputs: dict[str, Any], outputs: dict[str, Any], ignore_index: int = -100, label_smoothing: float = 0.0,
+    bug: str = "",
+) -> None:  # fmt: skip
     x, t, out = inputs["logits"], inputs["target"], outputs["output"]
     if out.numel() == 0:
         return
@@ -138,9 +140,9 @@ def row_sum(inputs: dict[str, Any], outputs: dict[str, Any], bug: str = "") -> N
     if out.numel() == 0:
         return
     b, s, h = x.shape
-    acc = out.dtype if bug == "narrow" else torch.float64 if x.dtype == torch.float64 else torch.float32
-    types = {torch.float16: tl.float16, torch.bfloat16: tl.bfloat16, torch.float32: tl.float32, torch.float64: tl.float64}
-    _sum[(b * s,)](x, out, s, h, *x.stride(), ACC=types[acc], BUG=bug, BLOCK=TILE)
+    narrow = tl.float16 if x.dtype == torch.float16 else tl.bfloat16
+    acc = narrow if bug == "narrow" else accumulator(x)
+    _sum[(b * s,)](x, out, s, h, *x.stride(), ACC=acc, BUG=bug, BLOCK=TILE)
 
 
 @jit

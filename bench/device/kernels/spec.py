@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import triton
@@ -51,7 +51,7 @@ class Kernel:
     op: str
     dtypes: tuple[str, ...]
     call: Callable[..., Any]
-    bug: Optional[Bug] = None
+    bug: Bug | None = None
     outputs: str = "allocated"
     repeat: bool = False
 
@@ -80,4 +80,4 @@ def accumulator(x: torch.Tensor) -> Any:
 
 def power_of_two(n: int) -> int:
     """The width of a block that holds a whole row of n; at least 64, so that few widths are compiled."""
-    return max(64, triton.next_power_of_2(n))
+    return max(64, 1 << (n - 1).bit_length())

@@ -1,0 +1,68 @@
+"""Alarms on PyTorch's kernels that are understood: what the kernel does that its contract does not allow.
+
+An alarm that is listed here is still an alarm; it is a finding about the kernel, not about the bound. An entry holds
+for a backend, an op and data types, and, with `kinds`, only where all wrong elements are of these kinds: an element
+that is wrong in another way is not explained by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+NARROW = ("float16", "bfloat16")
+ALL = ("float32", "float16", "bfloat16", "float64")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why kernels of a backend break a contract. An empty `kinds`: in any way."""
+
+    backend: str
+    ops: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    sentence: str
+    kinds: tuple[str, ...] = ()
+
+
+NAN = ("unexpected NaN",)
+
+EXPLAINED = (
+    Explanation(
+        "eager", ("cumsum",), NARROW,
+        "the scan accumulates in the narrow type; the contract asks for sums in float32",
+    ),
+    Explanation(
+        "eager", ("l2norm",), NARROW,
+        "F.normalize is not one kernel but four: the norm is rounded to the narrow type, where it may also overflow",
+    ),
+    Explanation(
+        "eager", ("logsumexp",), NARROW,
+        "not one kernel: exponentials and their sum are rounded to the narrow type; compiled, it keeps the contract",
+    ),
+    Explanation(
+        "eager", ("rmsnorm",), ALL,
+        "rows with an infinity: the CUDA kernel gives NaN for the whole row, the CPU op (and the formula) zero for the "
+        "finite elements", NAN,
+    ),
+    Explanation(
+        "sdpa-efficient", ("attention", "causal_attention", "window_attention", "gqa_attention"), ("float32",),
+        "NaN where an infinite key has weight zero; the flash and math backends give the value", NAN,
+    ),
+    Explanation(
+        "sdpa-math", ("causal_attention", "window_attention"), ALL,
+        "the mask is added to the scores: the infinite score of a hidden key plus -inf is NaN", NAN,
+    ),
+    Explanation(
+        "tf32", ("matmul", "batched_matmul", "matmul_bias_act", "conv2d"), ("float32",),
+        "TF32 on purpose: inputs are rounded to 11 bits before the product; the contract says no tf32, and must see it",
+    ),
+)  # fmt: skip
+
+
+def explain(backend: str, op: str, dtype: str, kinds: Sequence[str]) -> str:
+    """The sentence for an alarm with wrong elements of these kinds, or "" where there is none."""
+    for e in EXPLAINED:
+        if backend == e.backend and op in e.ops and dtype in e.dtypes and (not e.kinds or set(kinds) <= set(e.kinds)):
+            return e.sentence
+    return ""
