@@ -60,6 +60,13 @@ func unary(f func(c *call, x num) num) func(c *call) error {
 // sigmoid returns 1/(1+exp(-x)). Where exp(-x) overflows an implementation gets the zero that 1/Inf gives; the value
 // itself is taken from the form that does not overflow.
 func (m *arith) sigmoid(x num) num {
+	if d := x.e + float64((abs(x.v)+x.e)*m.expArg); x.v < -40 && d > 0.5 && x.v+d < 0 && x.w == 0 && x.v-x.v == 0 {
+		// So uncertain an argument may make 1+exp(-x) any large number. No implementation gives less than 0, or more
+		// than exp of the largest argument with its errors.
+		t := libm.Exp(x.v)
+		top := float64(libm.Exp(x.v+d)*(1+4*(m.expRel+m.quot))) + m.tiny
+		return num{v: t / (1 + t), e: top}
+	}
 	n := m.div(exact(1), m.add(exact(1), m.exp(m.neg(x))))
 	if x.v < -40 && n.v-n.v == 0 && x.v-x.v == 0 {
 		t := libm.Exp(x.v)

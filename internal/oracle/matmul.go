@@ -68,7 +68,7 @@ func (c *call) matmulBiasAct() error {
 	p := c.dots(c.inputs(c.data("a")), c.inputs(c.data("b")), s)
 	parallel(s.m*s.n, 32, func(lo, hi int) {
 		for j := lo; j < hi; j++ {
-			out.set(j, c.activate(act, p.biased(&c.arith, j, p.at(j), c.input(bias[j%s.n]), s)))
+			out.set(j, c.activate(act, p.biased(&c.arith, j, c.cast(p.at(j)), c.input(bias[j%s.n]), s)))
 		}
 	})
 	return nil
@@ -186,7 +186,8 @@ func matmulOps() []*Op {
 		},
 		{
 			Name: "matmul_bias_act", Aliases: []string{"linear"}, Family: "matmul",
-			Doc: "act(a b + bias)", Contract: anyOrder + "epilogue in the accumulation type, one rounding to the output type",
+			Doc: "act(a b + bias)", Contract: anyOrder + "epilogue in the accumulation type; the product may be " +
+				"rounded to the output type before it, as cuBLAS does where it splits K",
 			Schema: &opspec.Schema{
 				Dims: dims(), DTypes: plainFloats(), Outputs: output("", "M", "N"),
 				Attrs: []opspec.Attr{{
