@@ -115,7 +115,9 @@ class Pool:
             while (job := self._next()) is not None:
                 if worker is None or worker.poll() is not None:
                     worker = self._spawn(number)
-                row = self._one(worker, job)
+                row = self._one(worker, job, number)
+                if "device_lost" in row:
+                    worker.wait()  # it is about to end, and must not get another job
                 with self._lock:
                     self.take(row)
         finally:
@@ -128,15 +130,14 @@ class Pool:
                     worker.wait()
 
     def _spawn(self, number: int) -> subprocess.Popen[str]:
-        log = open(Path(self.home.path) / f"worker-{number}.log", "a")  # noqa: SIM115 (the child keeps it)
-        with log:
+        with self._log(number).open("a") as log:  # the child keeps it
             return subprocess.Popen(
                 [sys.executable, self.script, *self.arguments, "--worker"],
                 env=self.home.env, cwd=self.home.path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
                 text=True,
             )  # fmt: skip
 
-    def _one(self, worker: subprocess.Popen[str], job: Job) -> Row:
+    def _one(self, worker: subprocess.Popen[str], job: Job, number: int) -> Row:
         assert worker.stdin is not None and worker.stdout is not None
         limit = min(JOB_LIMIT, max(5.0, self.deadline + 15.0 - time.monotonic()))
         watch = threading.Timer(limit, worker.kill)
@@ -156,12 +157,14 @@ class Pool:
         code = worker.wait()
         took = time.monotonic() - start
         why = f"killed after {took:.0f} s" if took >= limit - 1 else f"the process ended with status {code}"
-        return dict(job, error=f"{why}; {self._last_words()}")
+        return dict(job, error=f"{why}; {self._last_words(number)}")
 
-    def _last_words(self) -> str:
-        """The last line that any worker printed, of the log that was written last."""
-        logs = sorted(Path(self.home.path).glob("worker-*.log"), key=lambda p: p.stat().st_mtime)
-        lines = logs[-1].read_text(errors="replace").strip().splitlines() if logs else []
+    def _log(self, number: int) -> Path:
+        return Path(self.home.path) / f"worker-{number}.log"
+
+    def _last_words(self, number: int) -> str:
+        """The last line that the workers of this thread printed."""
+        lines = self._log(number).read_text(errors="replace").strip().splitlines()
         return lines[-1][:200] if lines else "it printed nothing"
 
 
