@@ -108,13 +108,18 @@ func (x *executor) attempt(
 	if !res.Verdict.Failed() {
 		res.Stderr = "" // what a passing candidate prints is nobody's business
 	}
+	release(wants)
+	reply.Release()
+	return nil
+}
+
+// release gives the memory of expected values back that the result has been made of.
+func release(wants []expected) {
 	for i := range wants {
 		if wants[i].release != nil {
 			wants[i].release()
 		}
 	}
-	reply.Release()
-	return nil
 }
 
 // asksTwice reports whether the op's invariants need a second execution.

@@ -33,6 +33,9 @@ func (x *executor) want(
 				Msg: "the catalogue's reference: " + err.Error()}, nil
 		}
 		if _, builtin := builtinName(s.reference); builtin {
+			for i, w := range wants {
+				wants[i].release = func() { oracle.Release(w.want) }
+			}
 			return wants, elapsed, nil, nil
 		}
 		catalogue = wants

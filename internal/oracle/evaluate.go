@@ -198,7 +198,7 @@ func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *res
 	}
 	return &result{
 		Want: compare.Want{
-			DType: d, Shape: s, Value: make([]float64, n), Bound: make([]float64, n), Saturating: saturate,
+			DType: d, Shape: s, Value: zeros(n), Bound: zeros(n), Saturating: saturate,
 		},
 		rounds: d != acc && d.IsFloat(),
 	}
