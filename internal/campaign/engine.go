@@ -286,13 +286,13 @@ func (e *Engine) loadCalibrations(ctx context.Context, p Project, subjects []*su
 		if s.schema == nil {
 			continue
 		}
-		for _, d := range s.schema.AllowedDTypes() {
-			c, ok, err := e.Store.Calibration(ctx, p.path(), s.name, d.String())
-			if err != nil {
-				return err
-			}
-			if ok {
-				s.rules.setCalibrated(d, c.ATol, c.RTol)
+		list, err := e.Store.Calibrations(ctx, p.path(), s.name)
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if d, err := dtype.Parse(list[i].DType); err == nil { // another version may have had other types
+				s.rules.setCalibrated(d, list[i].ATol, list[i].RTol)
 			}
 		}
 	}

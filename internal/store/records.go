@@ -104,16 +104,21 @@ func (s *Store) SaveCalibration(ctx context.Context, c Calibration) error {
 		c.Project, c.Op, c.DType, c.ATol, c.RTol, string(c.Body), nanos(s.opt.Now()))
 }
 
-// Calibration returns the calibration of an op and dtype, and whether there is one.
-func (s *Store) Calibration(ctx context.Context, project, op, dtype string) (*Calibration, bool, error) {
-	c := &Calibration{Project: project, Op: op, DType: dtype}
-	found, err := s.lookup(ctx, "read calibration", &c.Saved, []any{&c.ATol, &c.RTol, (*text)(&c.Body)},
-		`SELECT saved, atol, rtol, body FROM calibrations WHERE project = $1 AND op = $2 AND dtype = $3`,
-		project, op, dtype)
-	if !found {
-		return nil, false, err
-	}
-	return c, true, nil
+// Calibrations returns the calibrations of an op, by dtype.
+func (s *Store) Calibrations(ctx context.Context, project, op string) ([]Calibration, error) {
+	var list []Calibration
+	err := s.each(ctx, "read calibrations", `SELECT dtype, saved, atol, rtol, body FROM calibrations
+		WHERE project = $1 AND op = $2 ORDER BY dtype`, []any{project, op}, func(rows *sql.Rows) error {
+		c := Calibration{Project: project, Op: op}
+		var saved int64
+		if err := rows.Scan(&c.DType, &saved, &c.ATol, &c.RTol, (*text)(&c.Body)); err != nil {
+			return err
+		}
+		c.Saved = fromNanos(saved)
+		list = append(list, c)
+		return nil
+	})
+	return list, err
 }
 
 // Artifact is what is known of a compiled kernel.

@@ -62,17 +62,25 @@ func TestBaselines(t *testing.T) {
 func TestCalibrationsArtifactsFuzzConfigs(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{Now: func() time.Time { return start }})
-	if _, found, err := s.Calibration(ctx, "p", "softmax", "float32"); found || err != nil {
-		t.Errorf("Calibration of nothing = %v, %v", found, err)
+	if none, err := s.Calibrations(ctx, "p", "softmax"); len(none) != 0 || err != nil {
+		t.Errorf("Calibrations of nothing = %v, %v", none, err)
 	}
 	for _, atol := range []float64{1, 2.5e-7} {
 		ok(t, s.SaveCalibration(ctx, Calibration{Project: "p", Op: "softmax", DType: "float32", ATol: atol, RTol: 1e-6,
 			Body: json.RawMessage(`{"cases":5}`)}))
 	}
-	c, found, err := s.Calibration(ctx, "p", "softmax", "float32")
+	for _, other := range []Calibration{{Project: "p", Op: "softmax", DType: "bfloat16"},
+		{Project: "q", Op: "softmax", DType: "float32"}, {Project: "p", Op: "gelu", DType: "float32"}} {
+		ok(t, s.SaveCalibration(ctx, other))
+	}
+	found, err := s.Calibrations(ctx, "p", "softmax")
 	ok(t, err)
-	if !found || c.ATol != 2.5e-7 || c.RTol != 1e-6 || string(c.Body) != `{"cases":5}` || !c.Saved.Equal(start) {
-		t.Errorf("Calibration = %+v, %v", c, found)
+	if len(found) != 2 || found[0].DType != "bfloat16" {
+		t.Fatalf("Calibrations = %+v", found)
+	}
+	if c := found[1]; c.DType != "float32" || c.ATol != 2.5e-7 || c.RTol != 1e-6 || string(c.Body) != `{"cases":5}` ||
+		!c.Saved.Equal(start) {
+		t.Errorf("Calibration = %+v", c)
 	}
 	if err := s.SaveCalibration(ctx, Calibration{Op: "o", DType: "d", ATol: -1}); diag.CodeOf(err) != BadRecord {
 		t.Errorf("a negative tolerance: %v", err)
