@@ -26,6 +26,11 @@ class Explanation:
 
 
 NAN = ("unexpected NaN",)
+MASKED = ("causal_attention", "window_attention", "gqa_attention")
+HIDDEN_KEYS = (
+    "cuDNN hides keys by adding a finite number to their scores: where a hidden score exceeds the others by more "
+    "than that (some 65,000), the hidden key wins, or an infinite one makes the row NaN; the other backends hide it"
+)
 
 EXPLAINED = (
     Explanation(
@@ -50,8 +55,29 @@ EXPLAINED = (
         "NaN where an infinite key has weight zero; the flash and math backends give the value", NAN,
     ),
     Explanation(
-        "sdpa-math", ("causal_attention", "window_attention"), ALL,
+        "sdpa-math", MASKED, ALL,
         "the mask is added to the scores: the infinite score of a hidden key plus -inf is NaN", NAN,
+    ),
+    Explanation(
+        "sdpa-efficient", MASKED, NARROW,
+        "the mask is added to the scores: the infinite score of a hidden key plus -inf is NaN", NAN,
+    ),
+    Explanation("sdpa-cudnn", MASKED, NARROW, HIDDEN_KEYS),
+    Explanation("eager", ("decode_attention", *MASKED), NARROW, HIDDEN_KEYS),  # where PyTorch chooses cuDNN
+    Explanation(
+        "eager", ("conv1d", "conv2d", "depthwise_conv2d"), ("float16",),
+        "cuDNN gives 0 (then adds the bias) where the sum is below the range of float16; above it, +inf; PyTorch's own "
+        "convolutions give -inf",
+    ),
+    Explanation(
+        "eager", ("cross_entropy",), NARROW,
+        "with label smoothing not one kernel: the sum of the log-probabilities of a row is stored in the narrow type, "
+        "where it overflows; the mean of them would not", ("unexpected Inf",),
+    ),
+    Explanation(
+        "eager", ("groupnorm",), ("float16",),
+        "the CUDA kernel takes eps in the type of the input: 1e-5 is subnormal in float16 and becomes 1.0014e-5, "
+        "which shows where the variance is about as small",
     ),
     Explanation(
         "tf32", ("matmul", "batched_matmul", "matmul_bias_act", "conv2d"), ("float32",),
