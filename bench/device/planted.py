@@ -95,6 +95,12 @@ def outcome(row: pool.Row) -> str:
     return "FALSE ALARM" if row["failed"] else "no alarm"
 
 
+def sentence(alarm: dict[str, Any]) -> str:
+    """The most telling sentence about a failing case: of the guard, of the diagnosis, or what is wrong where."""
+    said: list[str] = [*alarm["findings"], *alarm["diagnosis"], record.first_line(alarm["message"])]
+    return said[0]
+
+
 def table(rows: list[pool.Row]) -> str:
     lines = []
     for row in rows:
@@ -105,7 +111,7 @@ def table(rows: list[pool.Row]) -> str:
         first: dict[str, Any] = row["alarms"][0] if row["alarms"] else {}
         why = "; ".join(filter(None, [
             ", ".join(f"{k} ({n})" for k, n in row["findings"].items()) or first.get("reason", ""),
-            (first.get("diagnosis") or [""])[0] or (first.get("findings") or [""])[0],
+            sentence(first) if first else "",
             "".join(f"refused {n} times: {text}" for text, n in list(row["refusals"].items())[:1]),
         ]))  # fmt: skip
         lines.append([row["kernel"], row["dtype"], row["values"], row["what"] or "correct", row["cases"], row["failed"],
