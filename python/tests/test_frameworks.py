@@ -224,8 +224,13 @@ def consistency(client: Client, plain: Callable[..., Any], other: Callable[..., 
     return _consistency.Consistency(Numpy(lambda i, g: {}), "pair", pair).report(inputs, client)
 
 
+def clips(x: Any) -> Any:
+    """Writes to its input where that is negative: nothing to be seen of it where all is positive."""
+    return np.maximum(x, 0, out=x)
+
+
 def test_consistency(client: Client) -> None:
-    x = normal(5)
+    x = np.abs(normal(5))
     fixed: list[Any] = []
 
     def traced(x: Any) -> Any:
@@ -241,6 +246,7 @@ def test_consistency(client: Client) -> None:
         (np.sin, lambda x: (x, x), "2 outputs, not 1"),
         (np.sin, lambda x: x.__imul__(2), "other on the given inputs changes its input x in place"),
         (lambda x: x.__imul__(2), np.sin, "eager on the given inputs changes its input x in place"),
+        (clips, clips, "eager on negated and scaled inputs changes its input x in place"),
         (np.sin, lambda x: None, "other on the given inputs returns no array"),
     ]:
         report = consistency(client, lambda x, f=plain: f(x), lambda x, f=other: f(x), x=x)

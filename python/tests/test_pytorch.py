@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,20 @@ def test_compile_absent(client: Client) -> None:
 
 @pytest.mark.skipif(not hasattr(torch, "compile"), reason="torch.compile came with torch 2.0")
 def test_compile(client: Client) -> None:
-    assert check_compile_consistent(lambda x: torch.sin(x) + 1, {"x": randn(3)}, backend="eager", client=client)
+    calls: list[int] = []
+
+    def counts(x: Any) -> Any:
+        calls.append(1)
+        return x + len(calls)
+
+    def branches(x: Any) -> Any:
+        return x if x.sum() > 0 else x * x
+
+    for op, passed in [(lambda x: torch.sin(x) + 1, True), (branches, True), (counts, False), (torch.relu_, False)]:
+        report = check_compile_consistent_report(
+            lambda x, f=op: f(x), {"x": randn(3)}, backend="aot_eager", client=client
+        )
+        assert report.ran and report.passed is passed, report
 
 
 def test_compile_that_fixes_values(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,6 +240,49 @@ def test_fuzz(client: Client) -> None:
     assert set(found["backward_failures"][0]) == {"seed", "case", "message"}
     found = fuzz_pytorch_op(client, "relu", lambda i: i["input"], fail_fast=True, **options)
     assert found["failed"] == 1 and not found["forward_failures"][0].passed
+
+
+CUBE = """
+def cube(inputs):
+    return inputs["input"] ** 3
+"""
+CUBE_CONFIG = """
+[project]
+name = "cubes"
+[[ops]]
+name = "cube"
+reference = "cube.py:cube"
+tolerances = { float32 = 1e-3 }
+[ops.schema]
+name = "cube"
+dims = [{ name = "N", candidates = [102] }]
+inputs = [{ name = "input", dims = ["N"] }]
+outputs = [{ name = "output", dims = ["N"] }]
+"""
+
+
+class WrongCube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return grad * 2 * ctx.saved_tensors[0] ** 2
+
+
+def test_fuzz_gradients_that_the_engine_does_not_know(client: Client, tmp_path: Path) -> None:
+    """An op with a reference of the user's has no gradient in the catalogue: differences take its place."""
+    (tmp_path / "cube.py").write_text(CUBE)
+    (tmp_path / "gpuemu.toml").write_text(CUBE_CONFIG)
+    options = {"iterations": 3, "seed": 5, "dtypes": ["float32"], "device": "cpu", "value_distribution": "normal"}
+    with Client(config=str(tmp_path / "gpuemu.toml")) as own:
+        found = fuzz_pytorch_op(own, "cube", lambda i: i["input"] ** 3, check_backward=True, **options)
+        assert (found["passed"], found["backward_failures"], found["backward_not_run"]) == (3, [], []), found
+        found = fuzz_pytorch_op(own, "cube", lambda i: WrongCube.apply(i["input"]), check_backward=True, **options)
+        assert found["passed"] == 3 and len(found["backward_failures"]) == 3
+        assert "102 elements in 32 random directions" in found["backward_failures"][0]["message"]
 
 
 @pytest.mark.skipif(not TOLERANCE, reason="Client.fuzz_op_client_side takes no tolerance")

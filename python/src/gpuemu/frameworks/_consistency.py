@@ -62,6 +62,15 @@ class Pair:
     transformed_name: str
 
 
+@dataclass(frozen=True)
+class Run:
+    """What one execution gave: outputs, or an exception, or something that no op may do."""
+
+    outputs: list[Array]
+    exception: str = ""
+    wrong: str = ""
+
+
 @dataclass
 class Consistency:
     """One check of a pair on all variants of its inputs."""
@@ -77,72 +86,53 @@ class Consistency:
     ) -> CheckReport:
         host = {name: self.adapter.to_numpy(value).copy() for name, value in arrays.items()}
         found = list(notes)
-        sets: list[tuple[str, dict[str, Array]]] = []
-        expected: list[list[Array]] = []
+        sets: list[tuple[str, dict[str, Array], list[Array]]] = []
         for title, values in variants(host):
-            outputs, problem = self.run(self.pair.plain, self.pair.plain_name, title, arrays, values)
-            if problem and not sets:
-                return CheckReport(self.check, passed=False, detail=problem, notes=tuple(found))
-            if problem:
-                found.append(f"{problem}; not compared")
+            run = self.run(self.pair.plain, self.pair.plain_name, title, arrays, values)
+            if run.exception and sets:
+                # A function need not be defined for values that its user did not give.
+                found.append(f"{run.exception}; not compared")
                 continue
-            sets.append((title, values))
-            expected.append(outputs)
+            if run.exception or run.wrong:
+                return CheckReport(self.check, False, True, run.exception or run.wrong, tuple(found))
+            sets.append((title, values, run.outputs))
         if len(sets) == 1:
             found.append("the plain function accepts the given values only: what tracing fixes may stay unseen")
+        pair = self.pair
+        after = f"{pair.plain_name} after {pair.transformed_name}"
+        runs = [(pair.transformed, pair.transformed_name, pair.plain_name, *one) for one in sets]
+        runs.append((pair.plain, after, f"{pair.plain_name} before", *sets[0]))
         comparisons: list[dict[str, Any]] = []
+        problem = ""
         with engine(client) as judge:
-            for (title, values), want in zip(sets, expected):
-                got, problem = self.run(self.pair.transformed, self.pair.transformed_name, title, arrays, values)
-                problem = problem or self.differs(
-                    judge, self.pair.transformed_name, self.pair.plain_name, title, got, want, comparisons
-                )
+            for func, got_name, want_name, title, values, want in runs:
+                run = self.run(func, got_name, title, arrays, values)
+                head = f"{got_name} against {want_name} on {title}"
+                problem = run.exception or run.wrong or self.differs(judge, head, run.outputs, want, comparisons)
                 if problem:
-                    return CheckReport(self.check, False, True, problem, tuple(found), tuple(comparisons))
-            problem = self.left_behind(judge, arrays, sets[0], expected[0], comparisons)
+                    break
         return CheckReport(self.check, not problem, True, problem, tuple(found), tuple(comparisons))
-
-    def left_behind(
-        self,
-        judge: Client,
-        arrays: Mapping[str, Any],
-        given: tuple[str, dict[str, Array]],
-        want: list[Array],
-        comparisons: list[dict[str, Any]],
-    ) -> str:
-        name = f"{self.pair.plain_name} after {self.pair.transformed_name}"
-        again, problem = self.run(self.pair.plain, name, given[0], arrays, given[1])
-        before = f"{self.pair.plain_name} before"
-        return problem or self.differs(judge, name, before, given[0], again, want, comparisons)
 
     def run(
         self, func: Callable[..., Any], name: str, title: str, arrays: Mapping[str, Any], values: Mapping[str, Array]
-    ) -> tuple[list[Array], str]:
-        """Outputs of func on fresh arrays, or why there are none."""
+    ) -> Run:
+        """Executes func on fresh arrays."""
         fresh = {key: self.adapter.from_numpy(values[key], like=arrays[key]) for key in arrays}
         try:
             outputs = [self.adapter.to_numpy(leaf).copy() for leaf in leaves(func(**fresh))]
         except Exception as error:
-            return [], raised(f"{name} on {title}", error)
+            return Run([], exception=raised(f"{name} on {title}", error))
         changed = [key for key in arrays if self.adapter.to_numpy(fresh[key]).tobytes() != values[key].tobytes()]
         if changed:
-            return [], f"{name} on {title} changes its input {', '.join(changed)} in place"
+            return Run([], wrong=f"{name} on {title} changes its input {', '.join(changed)} in place")
         if not outputs:
-            return [], f"{name} on {title} returns no array"
-        return outputs, ""
+            return Run([], wrong=f"{name} on {title} returns no array")
+        return Run(outputs)
 
     def differs(
-        self,
-        judge: Client,
-        got_name: str,
-        want_name: str,
-        title: str,
-        got: list[Array],
-        want: list[Array],
-        comparisons: list[dict[str, Any]],
+        self, judge: Client, head: str, got: list[Array], want: list[Array], comparisons: list[dict[str, Any]]
     ) -> str:
         """What the engine says about two lists of outputs; empty where they agree."""
-        head = f"{got_name} against {want_name} on {title}"
         if len(got) != len(want):
             return f"{head}: {len(got)} outputs, not {len(want)}"
         for i, (one, other) in enumerate(zip(got, want)):
