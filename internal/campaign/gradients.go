@@ -90,7 +90,9 @@ func (e *Engine) CheckGradients(ctx context.Context, p Project, g Gradients) (*v
 }
 
 // gradients returns the wanted gradients by the names that the client gave.
-func (s *subject) gradients(ctx context.Context, in *situation, g *Gradients) (map[string]*gradient.Gradient, string, error) {
+func (s *subject) gradients(
+	ctx context.Context, in *situation, g *Gradients,
+) (map[string]*gradient.Gradient, string, error) {
 	entryName := func(name string) string {
 		if own, ok := s.names[name]; ok {
 			return own
@@ -108,8 +110,8 @@ func (s *subject) gradients(ctx context.Context, in *situation, g *Gradients) (m
 		given[name] = t
 	}
 	inputs, missing := padded(s.entry.Schema, given)
-	p := gradient.Problem{Op: s.entry, Inputs: inputs, Attrs: s.entryAttrs(in.cas), DType: in.cas.DType, Work: in.cas.DType,
-		Outputs: map[string]*tensor.Tensor{}}
+	p := gradient.Problem{Op: s.entry, Inputs: inputs, Attrs: s.entryAttrs(in.cas), DType: in.cas.DType,
+		Work: in.cas.DType, Outputs: map[string]*tensor.Tensor{}}
 	for _, t := range g.Grads {
 		p.Wanted = append(p.Wanted, entryName(t.Name))
 		if t.Tensor.DType.UnitRoundoff() > p.Work.UnitRoundoff() {

@@ -35,7 +35,9 @@ const maxSamples = 1_000_000
 
 // onePart reads the one part of a request into header and calls f with the tensors of its image, by prefix. A tensor
 // that has none of the prefixes is refused.
-func (s *Server) onePart(r *http.Request, header any, prefixes []string, f func(map[string][]tensor.Named) error) error {
+func (s *Server) onePart(
+	r *http.Request, header any, prefixes []string, f func(map[string][]tensor.Named) error,
+) error {
 	body := bufio.NewReaderSize(r.Body, 1<<16)
 	text, err := readHeader(body)
 	if err == nil && text == nil {

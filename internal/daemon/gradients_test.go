@@ -182,8 +182,8 @@ func TestCompareTensors(t *testing.T) {
 		{"off, by a tolerance", wire.CompareHeader{Tolerance: &wire.CaseTolerance{RTol: 0.01}},
 			[]tensor.Named{floats("got/x", dtype.Float32, 1.001), floats("want/x", dtype.Float32, 1)}, "pass"},
 		{"integers", wire.CompareHeader{}, []tensor.Named{ints("got/x", 3), ints("want/x", 4)}, "fail"},
-		{"shape", wire.CompareHeader{}, []tensor.Named{floats("got/x", dtype.Float32, 1), floats("want/x", dtype.Float32, 1, 2)},
-			"error"},
+		{"shape", wire.CompareHeader{},
+			[]tensor.Named{floats("got/x", dtype.Float32, 1), floats("want/x", dtype.Float32, 1, 2)}, "error"},
 		{"the second of two", wire.CompareHeader{Name: "mine"}, []tensor.Named{floats("got/x", dtype.Float32, 1),
 			floats("got/y", dtype.Float32, 1), floats("want/y", dtype.Float32, 2), floats("want/x", dtype.Float32, 1)}, "fail"},
 	} {

@@ -235,3 +235,57 @@ func TestBoundsTellFaultsApart(t *testing.T) {
 		}
 	}
 }
+
+// TestOpen: what is left open, and what is not, at the ends of the range and at kinks.
+func TestOpen(t *testing.T) {
+	inf := math.Inf(1)
+	for _, tt := range []struct {
+		op   string
+		x    float64
+		want float64
+		open bool
+	}{
+		{"relu", 0, 0, true}, {"relu", -1, 0, false}, {"relu", 0x1p-149, 1, false}, {"relu", math.NaN(), 0, true},
+		{"elu", 0, 1, false}, {"silu", -200, 0, false}, {"silu", 200, 1, false}, {"sigmoid", -1000, 0, false},
+		{"gelu", -50, 0, false}, {"gelu_tanh", 100, 1, false}, {"softplus", 500, 1, false}, {"log", 0, inf, true},
+		{"log", -1, -1, true}, {"rsqrt", 0, 0, true}, {"exp", 100, inf, true}, {"tanh", inf, 0, true},
+	} {
+		op, _ := oracle.Lookup(tt.op)
+		shape := tensor.Shape{1, 1, 1}
+		one := func(x float64) *tensor.Tensor { return tensor.FromFloat64s(dtype.Float32, shape, []float64{x}) }
+		got, err := Analytic(Problem{Op: op, Attrs: op.Schema.DefaultAttrs(), DType: dtype.Float32,
+			Inputs: map[string]*tensor.Tensor{"input": one(tt.x)}, Outputs: map[string]*tensor.Tensor{"output": one(1)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := got["input"].Want(dtype.Float32)
+		switch isOpen := w.Undetermined != nil; {
+		case isOpen != tt.open:
+			t.Errorf("%s at %v: open %v, want %v", tt.op, tt.x, isOpen, tt.open)
+		case !isOpen && (math.Abs(w.Value[0]-tt.want) > 1e-6 || w.Bound[0] > 0.1):
+			t.Errorf("%s at %v: %v within %v, want %v", tt.op, tt.x, w.Value[0], w.Bound[0], tt.want)
+		}
+	}
+}
+
+// TestNumericKinks: a tie of the maximum is left open, the other elements are not.
+func TestNumericKinks(t *testing.T) {
+	op, _ := oracle.Lookup("max")
+	p := Problem{Op: op, Attrs: op.Schema.DefaultAttrs(), DType: dtype.Float32,
+		Inputs: map[string]*tensor.Tensor{
+			"input": tensor.FromFloat64s(dtype.Float32, tensor.Shape{1, 2, 3}, []float64{5, 5, 1, 2, 3, 4})},
+		Outputs: map[string]*tensor.Tensor{"output": tensor.FromFloat64s(dtype.Float32, tensor.Shape{1, 2}, []float64{1, 2})}}
+	got, err := Numeric(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := got["input"]
+	for i, want := range []float64{inf(), inf(), 0, 0, 0, 2} {
+		if finite(g.Scale[i]) != finite(want) || finite(want) && math.Abs(g.Value[i]-want) > 1e-9 {
+			t.Errorf("element %d: %v with scale %v, want %v", i, g.Value[i], g.Scale[i], want)
+		}
+	}
+}
+
+// inf stands for an element that is left open.
+func inf() float64 { return math.Inf(1) }

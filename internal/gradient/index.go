@@ -123,7 +123,8 @@ func depthwiseConv2dBack(c *call) error {
 	return c.convBack(&s, c.dim("B"), c.dim("C"))
 }
 
-// avgPoolBack gives each element of a window its share, 1/kernel², of the gradient.
+// avgPoolBack gives each element of a window its share, 1/kernel², of the gradient. Kernels add the few shares in the
+// framework's own type.
 func avgPoolBack(c *call) error {
 	kernel := c.attrs.Int("kernel")
 	s := c.window2d(1, 1)
@@ -134,12 +135,10 @@ func avgPoolBack(c *call) error {
 	for i, v := range c.g["output"] {
 		for t := range s.taps() {
 			if p, ok := s.tap(i%n, t); ok {
-				sums[i/n*s.h*s.w+p].add(c.acc.div(v, share))
+				sums[i/n*s.h*s.w+p].add(c.work.div(v, share))
 			}
 		}
 	}
-	for i := range sums {
-		c.out["input"][i] = c.kept(sums[i].total(c.acc))
-	}
+	c.store("input", sums, c.work)
 	return nil
 }

@@ -75,6 +75,9 @@ func (c *call) probabilities(x []val) probabilities {
 			out.top = v
 		}
 	}
+	if finite(out.top.e) {
+		out.top.e = 0 // the quotient does not depend on what is subtracted
+	}
 	var s sum
 	for i, v := range x {
 		out.p[i] = c.acc.weight(c.acc.sub(v, out.top))

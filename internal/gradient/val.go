@@ -140,22 +140,29 @@ func (p prec) sqrt(a val) val {
 	return p.function(v, a.e/(v+low))
 }
 
-// tanh has the slope 1-tanh², which is at most 1.
+// tanh has the slope 1-tanh², which is largest at the end of the interval nearest to zero.
 func (p prec) tanh(a val) val {
-	v := libm.Tanh(a.v)
-	slope := (1 - float64(v*v)) + float64(2*p.u*a.e)
-	return p.function(v, float64(math.Min(1, slope)*a.e))
+	t := libm.Tanh(math.Max(0, math.Abs(a.v)-float64(p.u*a.e)))
+	return p.function(libm.Tanh(a.v), float64((1-float64(t*t))*a.e))
 }
 
-// erf has the slope 2/√π·exp(-x²).
+// erf has the slope 2/√π·exp(-x²). Vectorised libraries use approximations with an absolute error, 1.5e-7 in float32
+// (Abramowitz and Stegun, 7.1.26), so the function's error is relative to 1 and not to the value.
 func (p prec) erf(a val) val {
 	near := math.Max(0, math.Abs(a.v)-float64(p.u*a.e))
-	return p.function(libm.Erf(a.v), float64(1.1283791670955126*libm.Exp(-float64(near*near)))*a.e)
+	slope := float64(1.1283791670955126 * libm.Exp(-float64(near*near)))
+	return p.rounded(libm.Erf(a.v), float64(slope*a.e)+float64(functionError*p.r))
 }
 
-// sigmoid returns 1/(1+exp(-x)).
+// sigmoid returns 1/(1+exp(-x)). Where exp(-x) overflows, 1/Inf is zero: off by the value itself.
 func (p prec) sigmoid(a val) val {
-	return p.div(val{v: 1}, p.add(val{v: 1}, p.exp(val{-a.v, a.e})))
+	x := p.exp(val{-a.v, a.e})
+	if !finite(x.e) && a.v < 0 && finite(a.v) && finite(a.e) {
+		v := libm.Exp(a.v)
+		most := libm.Exp(math.Min(0, a.v+float64(p.u*a.e)))
+		return val{v, most/p.u + p.tiny}
+	}
+	return p.div(val{v: 1}, p.add(val{v: 1}, x))
 }
 
 // A sum adds terms in an order that nobody knows.
