@@ -61,6 +61,9 @@ func (e *Engine) newBatch(p Project, h HandOut) (*Batch, error) {
 		}
 	}
 	s, err := resolveSubject(p.Config, h.Op)
+	if b.one != nil {
+		s, err = orFree(s, err, *b.one)
+	}
 	if err != nil && h.Schema == nil {
 		return nil, err
 	}

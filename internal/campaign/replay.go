@@ -61,6 +61,9 @@ func (e *Engine) Locate(ctx context.Context, p Project, t Target) (*Located, err
 		return nil, err
 	}
 	s, err := resolveSubject(p.Config, l.Case.Op)
+	if l.Stored != nil {
+		s, err = orFree(s, err, l.Case)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,12 +131,15 @@ func (e *Engine) Reproduce(ctx context.Context, p Project, t Target) (*Replay, e
 	if err != nil {
 		return nil, err
 	}
+	r := &Replay{Located: *l}
 	sess, release, err := e.session(ctx, p, l.Case.Op)
+	if diag.CodeOf(err) == UnknownOp {
+		return r, nil // located, and unknown: a client's
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	r := &Replay{Located: *l}
 	if b := sess.subject.blocked; b != nil && b.reason == verdict.NoCandidate {
 		return r, nil
 	}

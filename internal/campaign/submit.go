@@ -161,6 +161,15 @@ func freeSubject(name string) *subject {
 		rules: rules{checkNaN: true, checkInf: true}}
 }
 
+// orFree is resolveSubject's answer, or a free subject where nobody knows the op of a case whose inputs are stored: a
+// client has judged it by values of its own.
+func orFree(s *subject, err error, c opspec.Case) (*subject, error) {
+	if diag.CodeOf(err) == UnknownOp && commonValues(c) == valuesStored {
+		return freeSubject(c.Op), nil
+	}
+	return s, err
+}
+
 // Judged is a result that is not stored yet.
 type Judged struct {
 	Result *verdict.Result

@@ -3,6 +3,7 @@ package daemon
 import (
 	"encoding/json"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -225,13 +226,16 @@ func TestSubmitExpected(t *testing.T) {
 		r.Verdict != verdict.Fail || r.Outputs[0].Mismatched != 1 || r.Inputs == "" {
 		t.Errorf("unknown op, wrong: %+v, %+v", r, e)
 	}
-	again := handedOut(t, x.client, &wire.CasesRequest{Case: r.Case, Config: x.config,
-		Schema: json.RawMessage(`{"name":"unheard_of",` +
-			`"dims":[{"name":"n3","candidates":[3]},{"name":"n5","candidates":[5]}],` +
-			`"inputs":[{"name":"q","dims":["n3","n5"],"dtype":"float32"}]}`)})
-	if len(again) != 1 || len(again[0].inputs) != 1 {
+	again := handedOut(t, x.client, &wire.CasesRequest{Case: r.Case, Config: x.config})
+	if len(again) != 1 || !reflect.DeepEqual(again[0].inputs, []tensor.Named{{Name: "q", Tensor: in.Tensor}}) {
 		t.Errorf("the stored case was handed out as %+v", again)
 	}
+	replay, err := x.client.Reproduce(t.Context(), &wire.ReproduceRequest{Config: x.config, Seed: seedOf(0)})
+	if err != nil || replay.Executable || replay.Case != r.Case || replay.Stored == nil {
+		t.Errorf("Reproduce of an unknown op = %+v, %v", replay, err)
+	}
+	_, err = askCases(t, x.client, &wire.CasesRequest{Case: strings.ReplaceAll(r.Case, "stored", "normal")})
+	wantCode(t, err, campaign.UnknownOp)
 	_, e = x.one(t, wire.SubmitHeader{Op: "unheard_of"}, in, output(out))
 	if e == nil || e.Code != string(campaign.UnknownOp) {
 		t.Errorf("unknown op without expected values: %+v", e)

@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -125,7 +127,7 @@ type desk struct {
 	parts    []*submittedPart
 	projects map[[2]string]campaign.Project
 	files    map[string]*sharedFile
-	taken    map[string][]span // of the files, by parts before
+	taken    map[string][]span // of the files, by parts before; in order
 	free     chan struct{}     // has room for another judge
 	busy     sync.WaitGroup
 }
@@ -136,8 +138,23 @@ type submittedPart struct {
 	err    error
 }
 
-// span is a range of bytes.
-type span struct{ begin, end int64 }
+// span is a range of bytes, those of a part.
+type span struct {
+	begin, end int64
+	part       int
+}
+
+// insert adds a span to a list in order, which may be long, unless it overlaps another, which is then returned.
+func insert(list []span, s span) (_ []span, other *span) {
+	i, _ := slices.BinarySearchFunc(list, s.begin, func(x span, begin int64) int { return cmp.Compare(x.begin, begin) })
+	switch {
+	case i > 0 && list[i-1].end > s.begin:
+		return list, &list[i-1]
+	case i < len(list) && list[i].begin < s.end:
+		return list, &list[i]
+	}
+	return slices.Insert(list, i, s), nil
+}
 
 func (s *Server) newDesk(r *http.Request) *desk {
 	return &desk{s: s, ctx: r.Context(), judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
@@ -272,12 +289,11 @@ func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) er
 		return nil, diag.Errorf(TooLarge, "use smaller tensors", "an image has %d bytes, at most %d are allowed",
 			h.Bytes[1]-h.Bytes[0], int64(maxTensors))
 	}
-	at := span{h.Bytes[0], h.Bytes[1]}
-	for i, other := range d.taken[h.Shared] {
-		if at.begin < other.end && other.begin < at.end {
-			return bad("give every part bytes of its own", "bytes %v of the shared file overlap those of part %d, [%d %d]",
-				h.Bytes, i, other.begin, other.end)
-		}
+	at := span{h.Bytes[0], h.Bytes[1], len(d.parts) - 1}
+	taken, other := insert(d.taken[h.Shared], at)
+	if other != nil {
+		return bad("give every part bytes of its own", "bytes %v of the shared file overlap those of part %d, [%d %d]",
+			h.Bytes, other.part, other.begin, other.end)
 	}
 	f := d.files[h.Shared]
 	if f == nil {
@@ -290,7 +306,7 @@ func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) er
 	if err := hold(at.end - at.begin); err != nil {
 		return nil, err
 	}
-	d.taken[h.Shared] = append(d.taken[h.Shared], at)
+	d.taken[h.Shared] = taken
 	return f.read(at)
 }
 
