@@ -1,7 +1,7 @@
 """Builds the Go binaries and puts them into the wheel as scripts: what lands on PATH is the binary itself.
 
-The Go sources are in the parent directory (a checkout) or in go/ (an sdist). GPUEMU_PURE_WHEEL=1 leaves them out: such a
-wheel works where gpuemu is on PATH.
+The Go sources are in the parent directory (a checkout) or in go/ (an sdist). GPUEMU_PURE_WHEEL=1 leaves the binaries
+out: such a wheel works where gpuemu is on PATH.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         go = os.environ.get("GO") or shutil.which("go")
         if go is None:
             raise RuntimeError(
-                "building the gpuemu wheel needs Go 1.26 or newer on PATH; GPUEMU_PURE_WHEEL=1 builds one without binaries"
+                "building the gpuemu wheel needs Go 1.26 or newer on PATH; "
+                "GPUEMU_PURE_WHEEL=1 builds one without binaries"
             )
         # A shell without HOME still needs a place for Go's caches.
         env = dict(os.environ, CGO_ENABLED="0", GOFLAGS="", GOWORK="off")

@@ -4,9 +4,10 @@ import pathlib
 import subprocess
 import sys
 
+import numpy as np
+
 import gpuemu
 import gpuemu.worker
-import numpy as np
 
 root = pathlib.Path(sys.argv[1])
 installed = pathlib.Path(gpuemu.__file__).parent

@@ -9,8 +9,9 @@ import json
 import sys
 import time
 
-import gpuemu
 import numpy as np
+
+import gpuemu
 
 
 def softmax(inputs: dict[str, np.ndarray]) -> np.ndarray:

@@ -26,8 +26,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python" / "src"), str(ROOT / "bench" / "device")]
 
-import gpuemu  # noqa: E402 (the path above has it)
 import pool  # noqa: E402
+
+import gpuemu  # noqa: E402 (the path above has it)
 
 DIMS = {"B": [1, 2, 4], "S": [1, 7, 16], "H": [1, 3, 64, 255, 256, 257]}
 SCHEMA = {

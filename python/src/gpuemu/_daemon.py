@@ -8,7 +8,6 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Optional
 
 from .results import ConnectionFailed
 
@@ -27,7 +26,7 @@ def default_socket() -> str:
     return os.environ.get("GPUEMU_SOCKET") or str(home() / "gpuemu.sock")
 
 
-def find_config(start: Optional[str] = None) -> Optional[str]:
+def find_config(start: str | None = None) -> str | None:
     """The project's gpuemu.toml: GPUEMU_CONFIG, or the first one in this directory or above."""
     given = os.environ.get("GPUEMU_CONFIG")
     if given:
@@ -39,7 +38,7 @@ def find_config(start: Optional[str] = None) -> Optional[str]:
     return None
 
 
-def find_binary() -> Optional[str]:
+def find_binary() -> str | None:
     """The gpuemu binary: GPUEMU_BINARY, the one installed with this package, or the first on PATH."""
     given = os.environ.get("GPUEMU_BINARY")
     if given:
@@ -73,6 +72,8 @@ def start(socket_path: str) -> None:
             timeout=START_LIMIT,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise ConnectionFailed(f"{binary} daemon start failed: {exc}", "daemon-start", "run it by hand to see why") from exc
+        raise ConnectionFailed(
+            f"{binary} daemon start failed: {exc}", "daemon-start", "run it by hand to see why"
+        ) from exc
     if done.returncode != 0:
         raise ConnectionFailed(f"{binary} daemon start failed: {done.stdout.strip()}", "daemon-start")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +36,12 @@ Run = Callable[[Kernel, Case], Execution]
 
 def parse_case(header: dict[str, Any], image: np.ndarray[Any, Any]) -> Case:
     """Reads a case of the engine. image: the bytes of the image."""
-    storages = _parts.parse_image(memoryview(image))
+    storages = _parts.parse_image(image.data)
     inputs = []
     for v in header["inputs"]:
         storage = np.frombuffer(storages[v["storage"]][2], np.uint8)
         storage.flags.writeable = False
-        inputs.append(
-            View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storage)
-        )
+        inputs.append(View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storage))
     outputs = None
     if header.get("outputs") is not None:
         outputs = [OutputSpec(o["name"], o["dtype"], tuple(o["shape"])) for o in header["outputs"]]
@@ -84,7 +82,7 @@ def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
             raise_error(header)
             (length,) = struct.unpack("<Q", transport.read(response, 8))
             image = np.empty(length, np.uint8)
-            transport.readinto(response, memoryview(image))
+            transport.readinto(response, image.data)
             yield parse_case(header, image)
     finally:
         if not response.isclosed():
@@ -177,8 +175,8 @@ class Plan:
     seed: int
     label: str
     fail_fast: bool = False
-    progress: Optional[bool] = None
-    on_result: Optional[Callable[[Case, Execution, ValidationResult], None]] = None
+    progress: bool | None = None
+    on_result: Callable[[Case, Execution, ValidationResult], None] | None = None
 
 
 @dataclass
@@ -217,7 +215,7 @@ class Loop:
     def _run(self, pool: ThreadPoolExecutor) -> None:
         number, at, size = 0, 0, FIRST_BATCH
         fetching = self._fetch(pool, 0, 0, size)
-        submitting: Optional[tuple[_Batch, Future[list[ValidationResult]]]] = None
+        submitting: tuple[_Batch, Future[list[ValidationResult]]] | None = None
         while fetching is not None:
             cases = fetching.result()
             if not cases:
@@ -243,7 +241,7 @@ class Loop:
         if submitting is not None:
             self._absorb(*submitting)
 
-    def _fetch(self, pool: ThreadPoolExecutor, number: int, at: int, size: int) -> Optional[Future[list[Case]]]:
+    def _fetch(self, pool: ThreadPoolExecutor, number: int, at: int, size: int) -> Future[list[Case]] | None:
         count = min(size, self._plan.iterations - at)
         if count <= 0:
             return None

@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .results import ClientError, ConnectionFailed
 
@@ -58,7 +58,7 @@ class Transport:
 
     def _connection(self) -> tuple[_UnixConnection, bool]:
         """The connection of this thread, and whether it has been used before."""
-        connection: Optional[_UnixConnection] = getattr(self._local, "connection", None)
+        connection: _UnixConnection | None = getattr(self._local, "connection", None)
         if connection is not None and connection.sock is not None:
             return connection, True
         connection = _UnixConnection(self.path, self.timeout)
@@ -73,8 +73,8 @@ class Transport:
             self._open.discard(connection)
 
     def request(
-        self, method: str, path: str, body: Optional[Union[Body, Iterable[Body]]] = None, media_type: str = JSON,
-        length: Optional[int] = None,
+        self, method: str, path: str, body: Body | Iterable[Body] | None = None, media_type: str = JSON,
+        length: int | None = None,
     ) -> http.client.HTTPResponse:  # fmt: skip
         """Performs one request. The response must be read to its end before the next one of this thread.
 
@@ -122,7 +122,7 @@ class Transport:
         except (ValueError, KeyError, TypeError):
             return ClientError(f"the daemon answered with status {response.status}: {text[:500]!r}")
 
-    def read(self, response: http.client.HTTPResponse, size: Optional[int] = None) -> bytes:
+    def read(self, response: http.client.HTTPResponse, size: int | None = None) -> bytes:
         """Reads size bytes of a response, or all of it; a lost connection is a ConnectionFailed."""
         try:
             data = response.read(size) if size is not None else response.read()
@@ -148,11 +148,13 @@ class Transport:
             if n == 0:
                 self.close()
                 raise ConnectionFailed(
-                    f"the answer of the daemon on {self.path} ends too early", "daemon-lost", "gpuemu daemon logs tells why"
+                    f"the answer of the daemon on {self.path} ends too early",
+                    "daemon-lost",
+                    "gpuemu daemon logs tells why",
                 )
             at += n
 
-    def json(self, method: str, path: str, body: Optional[Any] = None) -> Any:
+    def json(self, method: str, path: str, body: Any | None = None) -> Any:
         """Performs a request with JSON in and out."""
         data = None if body is None else json.dumps(body).encode()
         return json.loads(self.read(self.request(method, path, data)))

@@ -79,7 +79,7 @@ def flat_bytes(array: Array) -> memoryview:
     array = np.ascontiguousarray(array)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    return memoryview(array.reshape(-1).view(np.uint8))
+    return array.reshape(-1).view(np.uint8).data
 
 
 def part_head(header: Mapping[str, Any], image: int) -> bytes:
@@ -108,9 +108,9 @@ def array_of(view: View) -> Array:
     storage = np.array(view.storage)  # the memory it is a view of is used again for the next batch
     if storage.size == 0 or 0 in view.shape:
         return np.empty(view.shape, dt)
-    return np.ndarray(
-        view.shape, dt, storage, view.offset * dt.itemsize, tuple(s * dt.itemsize for s in view.strides)
-    )  # fmt: skip
+    strides = tuple(s * dt.itemsize for s in view.strides)
+    array: Array = np.ndarray(view.shape, dt, storage, view.offset * dt.itemsize, strides)
+    return array
 
 
 def texts(attrs: Mapping[str, Any]) -> dict[str, str]:

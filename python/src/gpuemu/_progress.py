@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import time
-from typing import Optional
 
 DELAY = 2.0  # seconds before a bar appears: short calls stay silent
 PERIOD = 0.1  # seconds between two pictures
@@ -23,7 +22,7 @@ def _in_notebook() -> bool:
 class Progress:
     """Shows done, total and failed. shown=None decides by where standard error goes."""
 
-    def __init__(self, label: str, total: int, shown: Optional[bool] = None) -> None:
+    def __init__(self, label: str, total: int, shown: bool | None = None) -> None:
         self._label = label
         self._total = max(total, 1)
         visible = sys.stderr.isatty() or _in_notebook() if shown is None else shown

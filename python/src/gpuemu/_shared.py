@@ -10,7 +10,7 @@ import contextlib
 import mmap
 import os
 import tempfile
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class SharedFile:
         directory = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         # mkstemp: mode 0600, a name that nobody can foresee, never an existing file.
         self._fd, self.path = tempfile.mkstemp(prefix="gpuemu-", dir=directory)
-        self._map: Optional[mmap.mmap] = None
+        self._map: mmap.mmap | None = None
         self._size = 0
 
     def view(self, size: int) -> np.ndarray[Any, Any]:

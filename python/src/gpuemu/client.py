@@ -9,7 +9,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Optional
 
 import numpy as np
 
@@ -81,7 +81,7 @@ class Client:
     """
 
     def __init__(
-        self, socket_path: Optional[str] = None, timeout_ms: int = 30000, *, config: Optional[str] = None, start: bool = True
+        self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True
     ) -> None:
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
         self._config = os.path.abspath(config) if config else _daemon.find_config()
@@ -121,7 +121,7 @@ class Client:
         self._checked = True
         return self._transport
 
-    def _json(self, method: str, path: str, body: Optional[Any] = None) -> Any:
+    def _json(self, method: str, path: str, body: Any | None = None) -> Any:
         """A request with JSON in and out. A daemon that was stopped since the last request is started again."""
         transport = self._connect()
         try:
@@ -155,8 +155,8 @@ class Client:
     # ---- single outputs --------------------------------------------------------------------------------------------
 
     def validate_op(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Optional[str] = None,
-        seed: Optional[int] = None, **kwargs: Any,
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: str | None = None,
+        seed: int | None = None, **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
 
@@ -172,12 +172,14 @@ class Client:
             for name, array in inputs.items():
                 found = _parts.dtype_name(to_numpy(array).dtype)
                 if found.startswith(("float", "bfloat")) and found != dtype:
-                    raise ClientError(f"input {name!r} is {found}, not {dtype}", hint="leave dtype out, or convert the input")
+                    raise ClientError(
+                        f"input {name!r} is {found}, not {dtype}", hint="leave dtype out, or convert the input"
+                    )
         return self._submit(op_name, inputs, output, seed, None, None, kwargs)
 
     def submit_output(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
-        expected: Optional[Any] = None, tolerance: Optional[Any] = None, **kwargs: Any,
+        expected: Any | None = None, tolerance: Any | None = None, **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges the output of a case that get_test_case or get_test_batch handed out, and stores the verdict.
 
@@ -193,8 +195,8 @@ class Client:
         return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs)
 
     def _submit(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: Optional[int], expected: Optional[Any],
-        tolerance: Optional[Any], kwargs: Mapping[str, Any],
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int | None, expected: Any | None,
+        tolerance: Any | None, kwargs: Mapping[str, Any],
     ) -> ValidationResult:  # fmt: skip
         header = self._request(op=op_name, kwargs=texts(kwargs) or None)
         tensors = {"outputs/" + k: a for k, a in named(output, "output").items()}
@@ -219,13 +221,13 @@ class Client:
             response = self._connect().request("POST", path, whole, _fuzzing.SUBMISSION_TYPE)
         else:
             self._connect().json("GET", "/v1/ping")  # the connection is fresh
-            pieces = (p for p in (first, *(_parts.flat_bytes(a) for a in tensors.values())))
+            pieces: list[bytes | memoryview] = [first, *(_parts.flat_bytes(a) for a in tensors.values())]
             response = self._transport.request("POST", path, pieces, _fuzzing.SUBMISSION_TYPE, length)
         return json.loads(self._transport.read(response))
 
     def check_gradients(
         self, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
-        tolerance: Optional[Any] = None, **attrs: Any,
+        tolerance: Any | None = None, **attrs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges gradients against those of the fp64 oracle: exact ones, or central differences of its values.
 
@@ -246,7 +248,7 @@ class Client:
         return parse_result(self._post_part("/v1/gradients", header, tensors)["result"])
 
     def compare(
-        self, got: Any, want: Any, atol: Optional[float] = None, rtol: Optional[float] = None, *, tolerance: Optional[Any] = None
+        self, got: Any, want: Any, atol: float | None = None, rtol: float | None = None, *, tolerance: Any | None = None
     ) -> dict[str, Any]:
         """Compares two arrays, or two dicts of arrays, in the engine; nothing is stored.
 
@@ -273,13 +275,13 @@ class Client:
     # ---- fuzzing ---------------------------------------------------------------------------------------------------
 
     def fuzz_op_client_side(
-        self, op_name: str, run_op: Optional[Callable[..., Any]] = None, iterations: int = 100,
-        seed: Optional[int] = None, fail_fast: bool = False, op_schema: Optional[Schema] = None,
-        dtypes: Optional[Sequence[str]] = None, *, op_fn: Optional[Callable[..., Any]] = None,
-        value_distribution: Optional[str] = None, layouts: Optional[Sequence[str]] = None,
-        shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None, attrs: Optional[Mapping[str, Any]] = None,
-        framework: Optional[str] = None, device: Optional[str] = None, outputs: Optional[str] = None,
-        repeat: bool = False, store: str = "all", progress: Optional[bool] = None, on_case: Optional[OnCase] = None,
+        self, op_name: str, run_op: Callable[..., Any] | None = None, iterations: int = 100,
+        seed: int | None = None, fail_fast: bool = False, op_schema: Schema | None = None,
+        dtypes: Sequence[str] | None = None, *, op_fn: Callable[..., Any] | None = None,
+        value_distribution: str | None = None, layouts: Sequence[str] | None = None,
+        shapes: str | Mapping[str, Sequence[int]] | None = None, attrs: Mapping[str, Any] | None = None,
+        framework: str | None = None, device: str | None = None, outputs: str | None = None,
+        repeat: bool = False, store: str = "all", progress: bool | None = None, on_case: OnCase | None = None,
     ) -> FuzzResults:  # fmt: skip
         """Fuzzes a kernel that runs in this process: the engine makes the cases and judges what comes out.
 
@@ -317,7 +319,7 @@ class Client:
         if kernel is None or (run_op is not None and op_fn is not None):
             raise TypeError("fuzz_op_client_side() needs exactly one of run_op and op_fn")
         where = arrays(framework, device)
-        kind = outputs or getattr(kernel, "gpuemu_outputs", "returned")
+        kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
         guard = Guard(where, outputs=kind, repeat=repeat)
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
         plan = _fuzzing.Plan(
@@ -329,10 +331,10 @@ class Client:
         return _fuzzing.Loop(self._connect(), plan).run()
 
     def _cases(
-        self, op_name: str, seed: Optional[int], op_schema: Optional[Schema] = None,
-        dtypes: Optional[Sequence[str]] = None, value_distribution: Optional[str] = None,
-        layouts: Optional[Sequence[str]] = None, shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None,
-        attrs: Optional[Mapping[str, Any]] = None,
+        self, op_name: str, seed: int | None, op_schema: Schema | None = None,
+        dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+        layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """A CasesRequest without count and start."""
         request = self._request(
@@ -348,7 +350,7 @@ class Client:
             request["dims"] = {name: [int(n) for n in sizes] for name, sizes in shapes.items()}
         return request
 
-    def get_test_case(self, op_name: str, seed: Optional[int] = None, **options: Any) -> dict[str, Any]:
+    def get_test_case(self, op_name: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
         """One case with its inputs, for a caller that runs the kernel itself.
 
         Args:
@@ -362,10 +364,10 @@ class Client:
         return next(iter(self.get_test_batch(op_name, 1, seed, **options)))
 
     def get_test_batch(
-        self, op_name: str, count: int = 10, seed: Optional[int] = None, op_schema: Optional[Schema] = None,
-        dtypes: Optional[Sequence[str]] = None, *, value_distribution: Optional[str] = None,
-        layouts: Optional[Sequence[str]] = None, shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None,
-        attrs: Optional[Mapping[str, Any]] = None,
+        self, op_name: str, count: int = 10, seed: int | None = None, op_schema: Schema | None = None,
+        dtypes: Sequence[str] | None = None, *, value_distribution: str | None = None,
+        layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
+        attrs: Mapping[str, Any] | None = None,
     ) -> TestBatch:  # fmt: skip
         """Cases with their inputs, for a caller that runs the kernel itself and submits what comes out.
 
@@ -386,11 +388,11 @@ class Client:
         return TestBatch(self, request, count)
 
     def fuzz_op(
-        self, op_name: str, seed: Optional[int] = None, iterations: int = 100, fail_fast: bool = False,
-        batch_sizes: Optional[Sequence[int]] = None, seq_lengths: Optional[Sequence[int]] = None,
-        hidden_dims: Optional[Sequence[int]] = None, dtypes: Optional[Sequence[str]] = None,
-        layouts: Optional[Sequence[str]] = None, *, value_distribution: Optional[str] = None,
-        shapes: Optional[Union[str, Mapping[str, Sequence[int]]]] = None, progress: Optional[bool] = None,
+        self, op_name: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False,
+        batch_sizes: Sequence[int] | None = None, seq_lengths: Sequence[int] | None = None,
+        hidden_dims: Sequence[int] | None = None, dtypes: Sequence[str] | None = None,
+        layouts: Sequence[str] | None = None, *, value_distribution: str | None = None,
+        shapes: str | Mapping[str, Sequence[int]] | None = None, progress: bool | None = None,
     ) -> FuzzResults:  # fmt: skip
         """Fuzzes an operator whose candidate is configured in gpuemu.toml; the engine runs it.
 
@@ -431,7 +433,7 @@ class Client:
 
     # ---- stored results --------------------------------------------------------------------------------------------
 
-    def get_result(self, seed: int) -> Optional[ValidationResult]:
+    def get_result(self, seed: int) -> ValidationResult | None:
         """The newest stored result of a case, by its seed; None if there is none."""
         found = self._json("POST", "/v1/results", {"seed": str(seed), "limit": 1})["results"]
         return parse_result(found[0]) if found else None
@@ -440,17 +442,17 @@ class Client:
         """Stored results, newest first."""
         return [parse_result(r) for r in self._json("POST", "/v1/results", {"limit": limit})["results"]]
 
-    def list_failures(self, limit: int = 20, op_name: Optional[str] = None) -> list[ValidationResult]:
+    def list_failures(self, limit: int = 20, op_name: str | None = None) -> list[ValidationResult]:
         """Stored failures, newest first."""
         body = {"limit": limit, **({"op": op_name} if op_name else {})}
         return [parse_result(r) for r in self._json("POST", "/v1/failures", body)["results"]]
 
     def store_baseline(self, tag: str) -> dict[str, Any]:
-        """Keeps the results of the newest finished test or ci run of the project under a tag, to compare later ones with."""
+        """Keeps the results of the newest finished test or ci run of the project under a tag, as a baseline."""
         reply: dict[str, Any] = self._json("POST", "/v1/baselines", self._request(tag=tag))
         return reply
 
-    def reproduce(self, seed: Union[int, str], op_name: Optional[str] = None) -> ReproduceResult:
+    def reproduce(self, seed: int | str, op_name: str | None = None) -> ReproduceResult:
         """Makes a case again: its inputs, and its verdict of now where the engine can execute the operator.
 
         Args:
@@ -473,8 +475,8 @@ class Client:
         return ReproduceResult(result, inputs, stored, reply["still_fails"], reply["executable"])
 
     def minimize(
-        self, seed: Union[int, str], strategy: Optional[str] = None, max_iters: int = 100, *,
-        op_name: Optional[str] = None, progress: Optional[bool] = None,
+        self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
+        op_name: str | None = None, progress: bool | None = None,
     ) -> MinimizeResult:  # fmt: skip
         """Looks for a simpler case that fails in the same way, of an operator that the engine can execute.
 
@@ -494,13 +496,14 @@ class Client:
         result = parse_result(reply["minimized"])
         shape = result.repro_info.shape if result.repro_info else ()
         return MinimizeResult(
-            original_seed=int(reply["original"]["seed"]), minimized_seed=result.seed, minimized_shape=shape, result=result,
+            original_seed=int(reply["original"]["seed"]), minimized_seed=result.seed, minimized_shape=shape,
+            result=result,
             case=reply["case"], executed=reply["executed"], unchanged=reply["unchanged"],
         )  # fmt: skip
 
     def calibrate(
-        self, op_name: str, dtype: Optional[str] = None, iterations: int = 100, *, seed: Optional[int] = None,
-        progress: Optional[bool] = None,
+        self, op_name: str, dtype: str | None = None, iterations: int = 100, *, seed: int | None = None,
+        progress: bool | None = None,
     ) -> list[dict[str, Any]]:  # fmt: skip
         """Fits a tolerance to the configured candidate of an operator, which is taken to be right.
 
@@ -530,9 +533,9 @@ class Client:
         reply: dict[str, Any] = self._json("POST", "/v1/fit", body)
         return reply
 
-    def _work(self, path: str, request: dict[str, Any], label: str, progress: Optional[bool]) -> dict[str, Any]:
+    def _work(self, path: str, request: dict[str, Any], label: str, progress: bool | None) -> dict[str, Any]:
         """A long request: follows its progress and returns its reply."""
-        bar: Optional[Progress] = None
+        bar: Progress | None = None
         try:
             for event in self._connect().events(path, request):
                 if event["type"] == "done":
@@ -547,7 +550,7 @@ class Client:
                 bar.close()
         raise ConnectionFailed("the stream of events ends too early", "daemon-lost", "gpuemu daemon logs tells why")
 
-    def lint_kernel(self, ptx_content: str, kernel_name: Optional[str] = None) -> list[dict[str, Any]]:
+    def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> list[dict[str, Any]]:
         """Checks compiled PTX against the configured limits. This version of the engine has no PTX analyser yet.
 
         Raises:
@@ -603,7 +606,9 @@ class TestBatch(Sequence[dict[str, Any]]):
 
 def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
     def hook(case: Case, done: Execution, result: ValidationResult) -> None:
-        inputs = {v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs}
+        inputs = {
+            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
+        }
         on_case(case, inputs, done.outputs, result)
 
     return hook
@@ -625,4 +630,3 @@ def tolerance_of(value: Any) -> dict[str, float]:
     if isinstance(value, Mapping):
         return {"atol": float(value["atol"]), "rtol": float(value["rtol"])}
     return {"atol": float(value.atol), "rtol": float(value.rtol)}
-

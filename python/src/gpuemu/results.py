@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -55,8 +55,8 @@ class ReproductionInfo:
     dtype: str = ""
     layout: str = ""
     case: str = ""
-    fuzz_config: Optional[Any] = None
-    input_snapshot: Optional[dict[str, Any]] = None
+    fuzz_config: Any | None = None
+    input_snapshot: dict[str, Any] | None = None
 
 
 @dataclass
@@ -91,7 +91,7 @@ class ValidationResult:
     failures: list[dict[str, Any]] = field(default_factory=list)
     timestamp: str = ""
     duration_ms: int = 0
-    repro_info: Optional[ReproductionInfo] = None
+    repro_info: ReproductionInfo | None = None
     verdict: str = ""
     reason: str = ""
     message: str = ""
@@ -178,7 +178,7 @@ class ReproduceResult:
 
     result: ValidationResult
     inputs: dict[str, np.ndarray[Any, Any]]
-    stored: Optional[ValidationResult] = None
+    stored: ValidationResult | None = None
     still_fails: bool = False
     executable: bool = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from .client import Client, named
 from .results import ClientError, ValidationResult
@@ -17,11 +17,9 @@ class ValidationError(AssertionError):
         result: the verdict, or None where there was nothing to judge.
     """
 
-    def __init__(self, message: Union[str, ValidationResult], result: Optional[ValidationResult] = None) -> None:
-        if isinstance(message, ValidationResult):
-            message, result = str(message), message
-        super().__init__(message)
-        self.result = result
+    def __init__(self, message: str | ValidationResult, result: ValidationResult | None = None) -> None:
+        super().__init__(str(message))
+        self.result = message if isinstance(message, ValidationResult) else result
 
 
 class ValidationContext(dict[str, Any]):
@@ -30,7 +28,7 @@ class ValidationContext(dict[str, Any]):
     def __init__(self, judge: Callable[[Any], ValidationResult]) -> None:
         super().__init__()
         self._judge = judge
-        self._result: Optional[ValidationResult] = None
+        self._result: ValidationResult | None = None
 
     def set_output(self, output: Any) -> None:
         """Says what the op returned: an array, a tuple or a dict by name."""
@@ -56,8 +54,8 @@ Target = Union[Client, str, None]
 
 @contextmanager
 def validate_op(
-    client: Target, op_name: Optional[str] = None, inputs: Optional[Mapping[str, Any]] = None,
-    raise_on_failure: Optional[bool] = None, **kwargs: Any,
+    client: Target, op_name: str | None = None, inputs: Mapping[str, Any] | None = None,
+    raise_on_failure: bool | None = None, **kwargs: Any,
 ) -> Iterator[ValidationContext]:  # fmt: skip
     """Validates what is computed inside the context.
 
@@ -95,8 +93,8 @@ def validate_op(
 
 @contextmanager
 def validate(
-    client: Client, model: Any, reference: Union[str, Callable[..., Any]] = "cpu", dtype: Optional[str] = None,
-    reference_dtype: Optional[str] = None, raise_on_failure: bool = True, tolerance: Optional[Any] = None,
+    client: Client, model: Any, reference: str | Callable[..., Any] = "cpu", dtype: str | None = None,
+    reference_dtype: str | None = None, raise_on_failure: bool = True, tolerance: Any | None = None,
 ) -> Iterator[Callable[..., Any]]:  # fmt: skip
     """Validates every call of a model inside the context against a reference that gets the same arguments.
 
@@ -128,13 +126,13 @@ def validate(
     yield checked
 
 
-def _reference_of(model: Any, reference: Union[str, Callable[..., Any]], dtype: Optional[str]) -> Callable[..., Any]:
+def _reference_of(model: Any, reference: str | Callable[..., Any], dtype: str | None) -> Callable[..., Any]:
     if callable(reference):
         return reference
     if reference != "cpu" or not (hasattr(model, "parameters") and hasattr(model, "double")):
         raise ClientError(
             f"there is no reference {reference!r} for a {type(model).__name__}",
-            hint="pass reference=FUNCTION; \"cpu\" is for torch modules",
+            hint='pass reference=FUNCTION; "cpu" is for torch modules',
         )
     import copy
 
