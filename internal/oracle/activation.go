@@ -64,7 +64,7 @@ func (m *arith) sigmoid(x num) num {
 		// So uncertain an argument may make 1+exp(-x) any large number. No implementation gives less than 0, or more
 		// than exp of the largest argument with its errors.
 		t := libm.Exp(x.v)
-		top := float64(libm.Exp(x.v+d)*(1+4*(m.expRel+m.quot))) + m.tiny
+		top := float64(libm.Exp(x.v+d)*(1+float64(4*(m.expRel+m.quot)))) + m.tiny
 		return num{v: t / (1 + t), e: top}
 	}
 	n := m.div(exact(1), m.add(exact(1), m.exp(m.neg(x))))

@@ -64,12 +64,13 @@ func (e *eval) convolve(a, weight, bias []float64, batch, co int, g window) {
 	}
 }
 
-// biased is bias + x·w, with the bias as the start of the accumulator (AltFold) or added last.
+// biased is bias + x·w, with the bias as the start of the accumulator (AltFold) or added last, where the sum may have
+// been rounded to the type of the case.
 func (e *eval) biased(x, w []float64, bias float64) float64 {
 	if e.alt(AltFold) {
 		return e.DotFrom(bias, x, w, true)
 	}
-	return e.Add(e.Dot(x, w, true), bias)
+	return e.Add(e.round(e.Dot(x, w, true)), bias)
 }
 
 // geometry completes g from the attributes, which hold for both axes, and the output's shape.

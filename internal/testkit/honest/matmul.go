@@ -66,7 +66,7 @@ func batchedMatmul(e *eval) {
 	}
 }
 
-// matmulBiasAct adds the bias in the epilogue, or starts the accumulator with it (AltFold).
+// matmulBiasAct adds the bias as convolutions do.
 func matmulBiasAct(e *eval) {
 	a, b, m, n, k, ok := e.pair()
 	bias := e.vector("bias", n)
@@ -78,13 +78,7 @@ func matmulBiasAct(e *eval) {
 	t := e.transpose(6, b, k, n)
 	for i := range out {
 		row, col := a[i/n*k:(i/n+1)*k], t[i%n*k:(i%n+1)*k]
-		x := 0.0
-		if e.alt(AltFold) {
-			x = e.DotFrom(bias[i%n], row, col, true)
-		} else {
-			x = e.Add(e.Dot(row, col, true), bias[i%n])
-		}
-		out[i] = e.activate(act, x)
+		out[i] = e.activate(act, e.biased(row, col, bias[i%n]))
 	}
 }
 
