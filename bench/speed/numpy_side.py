@@ -170,23 +170,23 @@ def main() -> None:
         request = json.loads(line)
         try:
             answer: dict[str, Any] = {}
-            match request["op"]:
-                case "facts":
-                    answer["facts"] = facts()
-                case "prepare":
-                    prepared[count], answer["check"] = SNIPPETS[request["name"]](**request["args"])
-                    answer["id"] = count
-                    count += 1
-                case "time":
-                    call, reps = prepared[request["id"]], range(request["reps"])
-                    start = time.perf_counter()
-                    for _ in reps:
-                        call()
-                    answer["seconds"] = time.perf_counter() - start
-                case "release":
-                    del prepared[request["id"]]
-                case other:
-                    raise ValueError(f"unknown op {other!r}")
+            op = request["op"]
+            if op == "facts":
+                answer["facts"] = facts()
+            elif op == "prepare":
+                prepared[count], answer["check"] = SNIPPETS[request["name"]](**request["args"])
+                answer["id"] = count
+                count += 1
+            elif op == "time":
+                call, reps = prepared[request["id"]], range(request["reps"])
+                start = time.perf_counter()
+                for _ in reps:
+                    call()
+                answer["seconds"] = time.perf_counter() - start
+            elif op == "release":
+                del prepared[request["id"]]
+            else:
+                raise ValueError(f"unknown op {op!r}")
         except Exception as e:  # the Go side reports it and stops
             answer = {"error": f"{type(e).__name__}: {e}"}
         print(json.dumps(answer), flush=True)

@@ -245,7 +245,8 @@ func TestOpen(t *testing.T) {
 		want float64
 		open bool
 	}{
-		{"relu", 0, 0, true}, {"relu", -1, 0, false}, {"relu", 0x1p-149, 1, false}, {"relu", math.NaN(), 0, true},
+		{"relu", 0, 0, true}, {"relu", -1, 0, false}, {"relu", 0x1p-149, 1, true}, {"relu", 0x1p-126, 1, false},
+		{"relu", math.NaN(), 0, true},
 		{"elu", 0, 1, false}, {"silu", -200, 0, false}, {"silu", 200, 1, false}, {"sigmoid", -1000, 0, false},
 		{"gelu", -50, 0, false}, {"gelu_tanh", 100, 1, false}, {"softplus", 500, 1, false}, {"log", 0, inf, true},
 		{"log", -1, -1, true}, {"rsqrt", 0, 0, true}, {"exp", 100, inf, true}, {"tanh", inf, 0, true},
