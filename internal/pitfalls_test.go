@@ -14,7 +14,7 @@ import (
 var holder = regexp.MustCompile("`([^`]+)`")
 
 // laterParts are the parts of the product that a promise may wait for.
-var laterParts = []string{"PTX", "Python", "VS Code", "signing"}
+var laterParts = []string{"PTX", "action", "VS Code", "signing"}
 
 // TestPitfalls: every promise of docs/pitfalls.md names tests that exist, or the part of the product it waits for.
 func TestPitfalls(t *testing.T) {
@@ -52,14 +52,15 @@ func TestPitfalls(t *testing.T) {
 	if promises < 50 {
 		t.Errorf("docs/pitfalls.md has %d promises: some were lost", promises)
 	}
-	for _, name := range []string{"script/nowhere", "compare.TestNowhere", "make nowhere", "compare.Compare"} {
+	for _, name := range []string{"script/nowhere", "compare.TestNowhere", "make nowhere", "compare.Compare",
+		"test_client.py::test_nowhere", "test_nowhere.py::test_ping", "test_client.py::client"} {
 		if testExists(t, name) {
 			t.Errorf("testExists(%q) = true", name)
 		}
 	}
 }
 
-// testExists looks for script/NAME, make TARGET or package.TestName.
+// testExists looks for script/NAME, make TARGET, test_FILE.py::test_NAME or package.TestName.
 func testExists(t *testing.T, name string) bool {
 	t.Helper()
 	if script, ok := strings.CutPrefix(name, "script/"); ok {
@@ -69,6 +70,10 @@ func testExists(t *testing.T, name string) bool {
 	if target, ok := strings.CutPrefix(name, "make "); ok {
 		src, err := os.ReadFile(filepath.Join("..", "Makefile"))
 		return err == nil && bytes.Contains(src, []byte("\n"+target+":"))
+	}
+	if file, test, ok := strings.Cut(name, "::"); ok {
+		src, err := os.ReadFile(filepath.Join("..", "python", "tests", file))
+		return err == nil && strings.HasPrefix(test, "test_") && bytes.Contains(src, []byte("\ndef "+test+"("))
 	}
 	dir, test, _ := strings.Cut(name, ".")
 	if !strings.HasPrefix(test, "Test") {
