@@ -12,6 +12,7 @@ import pytest
 
 import gpuemu
 from gpuemu import Client
+from gpuemu._shared import SharedFile
 
 KERNELS = """
 import gpuemu
@@ -89,19 +90,62 @@ def test_minimisation_can_be_switched_off(run: Any) -> None:
     assert len(cases) == 4 and cases == replays
 
 
-def test_minimisation_tries_at_most_as_many_cases_as_allowed(run: Any) -> None:
-    result = run("""
+TAIL = """
 CALLS = []
 
-@gpuemu.op("softmax", iterations=1, **QUICK)
-def test_softmax(inputs):
+@gpuemu.op("softmax", iterations=3, dtypes=["float32"], shapes={"B": [4], "S": [7], "H": [65]})
+def test_tail(inputs):
     CALLS.append(inputs["input"].shape)
-    return softmax(inputs["input"]) * np.float32(2)
+    y = softmax(inputs["input"])
+    y[..., 5:] *= 2
+    return y
 
 def test_calls():
     print("calls", len(CALLS))
-""", "--gpuemu-minimize=3")
-    result.stdout.fnmatch_lines(["calls 4"])
+"""
+
+
+@pytest.mark.parametrize(("budget", "calls"), [(0, 3), (3, 6)])
+def test_minimisation_tries_as_many_cases_as_allowed_and_once(run: Any, budget: int, calls: int) -> None:
+    result = run(TAIL, f"--gpuemu-minimize={budget}")
+    result.assert_outcomes(failed=3, passed=1)
+    result.stdout.fnmatch_lines([f"calls {calls}"])  # of three failures of one kind the first is minimised
+
+
+def test_minimisation_ends_at_the_first_shape_that_fails(run: Any) -> None:
+    result = run(TAIL)
+    assert "float32[1,1,6]" in result.stdout.str(), "columns from the sixth on are wrong"
+
+
+def test_a_schema_of_the_callers(run: Any) -> None:
+    result = run("""
+SCHEMA = {"name": "matmul", "dims": [{"name": d, "candidates": [2, 9]} for d in "MKN"],
+          "inputs": [{"name": "a", "dims": ["M", "K"]}, {"name": "b", "dims": ["K", "N"]}],
+          "output": {"name": "c", "dims": ["M", "N"]}}
+
+@gpuemu.op("matmul", iterations=6, op_schema=SCHEMA, dtypes=["float32"], value_distribution="normal")
+def test_right(inputs):
+    return inputs["a"] @ inputs["b"]
+
+@gpuemu.op("matmul", iterations=2, op_schema=SCHEMA, dtypes=["float32"], value_distribution="normal")
+def test_wrong(inputs):
+    return inputs["a"] @ inputs["b"] + 1
+""")
+    result.assert_outcomes(passed=6, failed=2)
+    result.stdout.fnmatch_lines(["matmul: fail (mismatch)"])
+
+
+def test_what_was_opened_is_closed(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SharedFile] = []  # kept alive, so that no garbage collection removes their files
+
+    def make() -> SharedFile:
+        made.append(SharedFile())
+        return made[-1]
+
+    monkeypatch.setattr("gpuemu.session.SharedFile", make)
+    run(WRONG).assert_outcomes(failed=4)
+    assert len(made) == 2, "one file for inputs and one for outputs"
+    assert not [file.path for file in made if os.path.exists(file.path)]
 
 
 def test_a_kernel_that_raises_shows_its_traceback(run: Any) -> None:
