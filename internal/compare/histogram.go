@@ -33,10 +33,22 @@ func (h *histogram) add(x float64) {
 	h.total++
 }
 
-// addAll adds many numbers.
+// addAll adds many numbers. Where an output is exact they are zeros, each of which would wait for the count of the one
+// before it.
 func (h *histogram) addAll(xs []float64) {
+	zeros := 0
+	for zeros < len(xs) && math.Float64bits(xs[zeros]) == 0 {
+		zeros++
+	}
+	if zeros > 0 {
+		page := uint(h.page[0])
+		if page == 0 {
+			page = h.grow(0)
+		}
+		h.counts[page<<subBits] += uint32(zeros)
+	}
 	counts := h.counts
-	for _, x := range xs {
+	for _, x := range xs[zeros:] {
 		key := math.Float64bits(x)
 		page := uint(h.page[key>>52&(1<<11-1)])
 		if page == 0 {

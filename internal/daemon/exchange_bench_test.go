@@ -75,8 +75,8 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkRoundTrip submits an output of 1 MiB: of a case that is named by its text, and of one that was handed out, in
-// the request and in a shared file. The hand-out is not timed. The metric is the median.
+// BenchmarkRoundTrip submits an output of 1 MiB: of a case that is named by its text, and of one that was handed out,
+// in the request and in a shared file. The hand-out is not timed. The metric is the median.
 func BenchmarkRoundTrip(b *testing.B) {
 	const text = "embedding dtype=float32 dims=V:16,D:1024,R:256 attrs=math:gpu " +
 		"in=table:float32[16,1024]:contiguous:uniform in=index:int64[256]:contiguous:index seed=1 gen=1"
