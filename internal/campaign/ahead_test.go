@@ -149,6 +149,25 @@ func TestAheadNeverStale(t *testing.T) {
 	}
 }
 
+// The interpreter counts where there is something to interpret, and only then.
+func TestAheadOfAnotherInterpreter(t *testing.T) {
+	tr := newTrial(t, timesTwo+"[[ops]]\nname = \"relu\"\nexecution_mode = \"client_side\"\n")
+	tr.write("mine.py", timesPy)
+	mine, relu := tr.handOut("mine", 1)[0].String(), tr.handOut("relu", 1)[0].String()
+	for _, c := range []struct {
+		python string
+		hit    bool
+	}{{"/nowhere/python", false}, {tr.Python, true}} {
+		tr.project.Python = c.python
+		if hit := tr.ahead.waiting[tr.keyOf("mine", mine)] != nil; hit != c.hit {
+			t.Errorf("interpreter %s: found %v, want %v", c.python, hit, c.hit)
+		}
+		if tr.ahead.waiting[tr.keyOf("relu", relu)] == nil {
+			t.Errorf("interpreter %s: a case that needs none is not found", c.python)
+		}
+	}
+}
+
 // reload changes the configuration.
 func (tr *trial) reload(text string) {
 	tr.t.Helper()

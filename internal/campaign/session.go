@@ -48,10 +48,10 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 		return nil, nil, err
 	}
 	key := p.path() + "\x00" + op
-	if _, builtin := builtinName(s.reference); !builtin || s.candidate != "" {
-		key += "\x00" + p.Python
-	}
 	probe := &executor{engine: e, project: p}
+	if _, builtin := builtinName(s.reference); !builtin || s.candidate != "" { // else nothing is interpreted
+		key += "\x00" + probe.python(s)
+	}
 	digest := probe.codeDigest([]*subject{s}) + probe.surroundings(s)
 	if p.Config != nil {
 		digest += p.Config.Digest
