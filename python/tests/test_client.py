@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import subprocess
 import time
@@ -346,3 +347,66 @@ def test_one_of_two_names_for_the_kernel(client: Client) -> None:
         client.fuzz_op_client_side("relu")
     with pytest.raises(TypeError, match="exactly one"):
         client.fuzz_op_client_side("relu", softmax, op_fn=softmax)
+
+
+def test_tolerance_replaces_the_bound(client: Client) -> None:
+    x = {"input": np.ones((1, 1, 4), np.float32)}
+    off = np.full((1, 1, 4), 1.001, np.float32)
+    assert not client.validate_op("relu", x, off).passed
+    assert client.validate_op("relu", x, off, tolerance={"atol": 0.01, "rtol": 0}).passed
+    options: dict[str, Any] = {"iterations": 10, "seed": 1, "dtypes": ["float32"], "value_distribution": "normal"}
+
+    def near(inputs: dict[str, Any]) -> Any:
+        return np.maximum(inputs["input"], 0) * np.float32(1.001)
+
+    assert client.fuzz_op_client_side("relu", near, **options).failed > 5
+    assert client.fuzz_op_client_side("relu", near, tolerance={"atol": 0, "rtol": 0.01}, **options).passed == 10
+
+
+def test_reference_of_the_caller(client: Client) -> None:
+    schema = {
+        "name": "axpy", "dims": [{"name": "N", "candidates": [1, 7, 64]}],
+        "inputs": [{"name": "x", "dims": ["N"]}, {"name": "y", "dims": ["N"]}], "output": {"name": "z", "dims": ["N"]},
+    }  # fmt: skip
+
+    def reference(inputs: dict[str, Any]) -> Any:
+        assert inputs["x"].dtype == np.float64
+        return inputs["x"] * 3 + inputs["y"]
+
+    options: dict[str, Any] = {"op_schema": schema, "reference": reference, "iterations": 20, "seed": 1,
+                               "dtypes": ["float32"], "value_distribution": "normal"}  # fmt: skip
+    right = client.fuzz_op_client_side("axpy", lambda i: i["x"] * np.float32(3) + i["y"], **options)
+    assert (right.passed, right.failed) == (20, 0)
+    wrong = client.fuzz_op_client_side("axpy", lambda i: i["x"] * np.float32(3.01) + i["y"], **options)
+    assert wrong.failed == 20
+
+
+def test_failures_can_be_made_again_from_what_they_carry(client: Client) -> None:
+    options: dict[str, Any] = {"iterations": 1, "dtypes": ["float32"], "value_distribution": "normal"}
+    sizes = {"B": [2], "S": [3], "H": [5]}
+    results = client.fuzz_op_client_side("softmax", doubled, seed=4, shapes=sizes, layouts=["transposed"], **options)
+    info = results.failures[0].repro_info
+    assert info is not None and info.input_snapshot is not None
+    raw = base64.b64decode(info.input_snapshot["input"]["data"])
+    array = np.frombuffer(raw, np.float32).reshape(info.input_snapshot["input"]["shape"])
+    assert np.array_equal(array, client.reproduce(info.case).inputs["input"])
+    assert len(info.strides) == 3 and info.strides[-1] != 1
+    assert info.fuzz_config["seed"] == "4"
+
+
+def test_minimize_a_kernel_of_this_process(client: Client) -> None:
+    def tail(inputs: dict[str, Any]) -> Any:
+        out = softmax(inputs)
+        out[..., 32:] = 0  # wrong where a row is longer than a tile
+        return out
+
+    results = client.fuzz_op_client_side("softmax", tail, iterations=20, seed=1, value_distribution="normal")
+    found = client.minimize(results.failures[0].seed, run_op=tail)
+    assert found.minimized_shape == (1, 1, 33), found
+    assert found.executed > 0 and not found.unchanged
+    again = client.minimize(found.case, run_op=tail)
+    assert again.unchanged and again.case == found.case
+    with pytest.raises(ClientError, match="does not fail now"):
+        client.minimize(found.case, run_op=softmax)
+    with pytest.raises(ClientError, match="no case with seed 99"):
+        client.minimize(99, run_op=tail)

@@ -6,10 +6,11 @@ lie in shared files; three for inputs, because the batch whose verdicts arrive i
 
 from __future__ import annotations
 
+import base64
 import json
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,7 @@ FIRST_BATCH = 8  # cases: the first verdicts come soon
 LARGEST_BATCH = 128  # cases; more saves nothing that can be measured
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
+MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
 CASES_TYPE = "application/vnd.gpuemu.cases"
 SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
 
@@ -89,6 +91,12 @@ def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
             transport.close()
 
 
+def snapshot(view: View) -> dict[str, Any]:
+    """An input as text: data type, shape, and its elements in C order, base64."""
+    data = base64.b64encode(_parts.flat_bytes(_parts.array_of(view))).decode("ascii")
+    return {"dtype": view.dtype, "shape": list(view.shape), "data": data}
+
+
 def raise_error(header: dict[str, Any]) -> None:
     """Raises what a part says instead of its content."""
     error = header.get("error")
@@ -110,8 +118,8 @@ class Submission:
         self._body = bytearray()
         self._end = 0  # bytes of the shared file in use
 
-    def add(self, case: Case, done: Execution) -> None:
-        """Adds what the kernel did on one case."""
+    def add(self, case: Case, done: Execution, expected: Mapping[str, _parts.Array] | None = None) -> None:
+        """Adds what the kernel did on one case. expected: values to compare with instead of the operator's."""
         header: dict[str, Any] = dict(self._common, op=case.op, time_ns=done.time_ns)
         tensors: dict[str, _parts.Array] = {}
         if self._own_schema:
@@ -125,6 +133,7 @@ class Submission:
         if failure is None and done.outputs is not None:
             outputs = {"outputs/" + name: array for name, array in done.outputs.items()}
             outputs.update(("again/" + name, array) for name, array in (done.again or {}).items())
+            outputs.update(("expected/" + name, array) for name, array in (expected or {}).items())
             try:
                 for array in outputs.values():
                     _parts.dtype_name(array.dtype)
@@ -176,6 +185,7 @@ class Plan:
     label: str
     fail_fast: bool = False
     progress: bool | None = None
+    reference: Callable[[Case], dict[str, _parts.Array]] | None = None  # instead of the operator's
     on_result: Callable[[Case, Execution, ValidationResult], None] | None = None
 
 
@@ -229,7 +239,8 @@ class Loop:
             submission = Submission(self._outputs[number % 2], self._plan.common, own_schema)
             for case in cases:
                 done = self._plan.run(self._plan.kernel, case)
-                submission.add(case, done)
+                expected = self._plan.reference(case) if self._plan.reference and done.outputs is not None else None
+                submission.add(case, done, expected)
                 if self._plan.on_result is None:
                     done.outputs = done.again = None  # they are in the shared file now
                 batch.executions.append(done)
@@ -258,6 +269,7 @@ class Loop:
             elif result.verdict in ("fail", "error"):
                 res.failed += 1
                 if len(res.failures) < MAX_KEPT:
+                    self._complete(result, case)
                     res.failures.append(result)
             else:
                 if result.verdict == "not_run":
@@ -272,3 +284,14 @@ class Loop:
                 self._stopped = True
                 break
         self._bar.update(res.total, res.failed)
+
+    def _complete(self, result: ValidationResult, case: Case) -> None:
+        """Adds to a failure what only this side knows: strides, the options of the run, and inputs that are small."""
+        info = result.repro_info
+        if info is None:
+            return
+        info.fuzz_config = {k: v for k, v in self._plan.request.items() if k != "config"}
+        if case.inputs:
+            info.strides = case.inputs[0].strides
+        if sum(v.storage.size for v in case.inputs) <= MAX_SNAPSHOT:
+            info.input_snapshot = {v.name: snapshot(v) for v in case.inputs}

@@ -19,7 +19,7 @@ from ._http import Transport
 from ._parts import array_of, texts
 from ._progress import Progress
 from .arrays import Arrays, arrays, to_numpy
-from .guard import Guard
+from .guard import Guard, call_attrs
 from .results import (
     ClientError,
     ConnectionFailed,
@@ -156,7 +156,7 @@ class Client:
 
     def validate_op(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: str | None = None,
-        seed: int | None = None, **kwargs: Any,
+        seed: int | None = None, *, tolerance: Any | None = None, **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
 
@@ -166,6 +166,7 @@ class Client:
             output: what the kernel returned: an array, or a dict of arrays by name.
             dtype: data type whose tolerances hold; it must be that of the inputs. Default: that.
             seed: a name for the case, to find it again.
+            tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
             **kwargs: attributes of the operator, or arguments of the reference.
         """
         if dtype is not None:
@@ -175,7 +176,7 @@ class Client:
                     raise ClientError(
                         f"input {name!r} is {found}, not {dtype}", hint="leave dtype out, or convert the input"
                     )
-        return self._submit(op_name, inputs, output, seed, None, None, kwargs)
+        return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs)
 
     def submit_output(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
@@ -189,7 +190,7 @@ class Client:
             output: what the kernel returned.
             seed: seed of the case.
             expected: reference values that the caller computed, as an array or a dict, instead of the operator's.
-            tolerance: with expected: an object or dict with atol and rtol; default: that of the data type.
+            tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
             **kwargs: attributes of the operator, or arguments of the reference.
         """
         return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs)
@@ -202,8 +203,8 @@ class Client:
         tensors = {"outputs/" + k: a for k, a in named(output, "output").items()}
         if expected is not None:
             tensors.update(("expected/" + k, a) for k, a in named(expected, "output").items())
-            if tolerance is not None:
-                header["tolerance"] = tolerance_of(tolerance)
+        if tolerance is not None:
+            header["tolerance"] = tolerance_of(tolerance)
         if isinstance(inputs, CaseInputs) and not kwargs and expected is None and inputs.untouched():
             header["case"] = inputs.case
         else:
@@ -281,7 +282,8 @@ class Client:
         value_distribution: str | None = None, layouts: Sequence[str] | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, attrs: Mapping[str, Any] | None = None,
         framework: str | None = None, device: str | None = None, outputs: str | None = None,
-        repeat: bool = False, store: str = "all", progress: bool | None = None, on_case: OnCase | None = None,
+        repeat: bool = False, reference: Callable[..., Any] | None = None, tolerance: Any | None = None,
+        store: str = "all", progress: bool | None = None, on_case: OnCase | None = None,
     ) -> FuzzResults:  # fmt: skip
         """Fuzzes a kernel that runs in this process: the engine makes the cases and judges what comes out.
 
@@ -304,6 +306,9 @@ class Client:
             outputs: "returned" by the kernel (default), or "allocated": the kernel is called with a second dict of
                 outputs to write to, which are poisoned and have red zones.
             repeat: run each case twice and compare bit for bit.
+            reference: a function that computes what is right, for an operator that the engine does not know: it gets
+                numpy arrays, those of floating point as float64, and the attributes that it has parameters for.
+            tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
             store: which verdicts to store: all, failures or none.
             progress: whether to show a progress bar; default: on a terminal or in a notebook.
             on_case: called after each verdict with the case, fresh inputs, the outputs and the result.
@@ -323,9 +328,12 @@ class Client:
         guard = Guard(where, outputs=kind, repeat=repeat)
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
         plan = _fuzzing.Plan(
-            request=request, common=self._request(store=store), kernel=kernel, run=guard.run, iterations=iterations,
+            request=request, kernel=kernel, run=guard.run, iterations=iterations,
+            common=self._request(store=store, tolerance=None if tolerance is None else tolerance_of(tolerance)),
             seed=int(request["seed"]), label=op_name, fail_fast=fail_fast, progress=progress,
         )  # fmt: skip
+        if reference is not None:
+            plan.reference = _reference_hook(reference)
         if on_case is not None:
             plan.on_result = _case_hook(where, on_case)
         return _fuzzing.Loop(self._connect(), plan).run()
@@ -476,9 +484,10 @@ class Client:
 
     def minimize(
         self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
-        op_name: str | None = None, progress: bool | None = None,
+        op_name: str | None = None, progress: bool | None = None, run_op: Callable[..., Any] | None = None,
+        framework: str | None = None, device: str | None = None,
     ) -> MinimizeResult:  # fmt: skip
-        """Looks for a simpler case that fails in the same way, of an operator that the engine can execute.
+        """Looks for a simpler case that fails in the same way.
 
         Args:
             seed: seed of a stored case, or a case in one line.
@@ -486,8 +495,15 @@ class Client:
             max_iters: how many cases to try.
             op_name: decides where a seed has cases of several operators.
             progress: whether to show a progress bar; default: on a terminal or in a notebook.
+            run_op: the kernel, where only this process can run it; framework and device as of fuzz_op_client_side.
+                Sizes, attributes, layouts and types are then made simpler, single values are not.
         """
         by_text = isinstance(seed, str) and not seed.isdigit()
+        if run_op is not None:
+            from .session import minimized  # it needs a client itself
+
+            text = str(seed) if by_text else self._case_text(int(seed), op_name)
+            return minimized(self, text, run_op, framework, device, max_iters)
         request = self._request(
             case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
             max_iters=max_iters,
@@ -500,6 +516,16 @@ class Client:
             result=result,
             case=reply["case"], executed=reply["executed"], unchanged=reply["unchanged"],
         )  # fmt: skip
+
+    def _case_text(self, seed: int, op_name: str | None) -> str:
+        """The text of the newest stored case with a seed."""
+        body = {"seed": str(seed), "limit": 1, **({"op": op_name} if op_name else {})}
+        found = self._json("POST", "/v1/results", body)["results"]
+        if not found:
+            raise ClientError(
+                f"no case with seed {seed} is stored", hint="pass the case in one line, as results have it"
+            )
+        return str(found[0]["case"])
 
     def calibrate(
         self, op_name: str, dtype: str | None = None, iterations: int = 100, *, seed: int | None = None,
@@ -602,6 +628,24 @@ class TestBatch(Sequence[dict[str, Any]]):
             "shape": tuple(first.shape) if first else (), "strides": tuple(first.strides) if first else (),
             "dtype": case.dtype, "layout": layout, "attrs": case.attrs, "case": case.text, "index": case.index,
         }  # fmt: skip
+
+
+def _reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, np.ndarray[Any, Any]]]:
+    takes = call_attrs(reference)
+
+    def hook(case: Case) -> dict[str, np.ndarray[Any, Any]]:
+        inputs = {}
+        for view in case.inputs:
+            array = _parts.array_of(view)
+            inputs[view.name] = array.astype(np.float64) if "float" in view.dtype else array
+        attrs = {k: v for k, v in case.attrs.items() if takes is None or k in takes}
+        values = reference(inputs, **attrs)
+        names = [spec.name for spec in case.outputs or []]
+        if isinstance(values, (tuple, list)) and len(names) == len(values):
+            values = dict(zip(names, values))
+        return named(values, names[0] if len(names) == 1 else "output")
+
+    return hook
 
 
 def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:

@@ -11,7 +11,7 @@ from ._shared import SharedFile
 from .arrays import arrays
 from .client import Client
 from .guard import Guard
-from .results import ValidationResult
+from .results import ClientError, MinimizeResult, ValidationResult
 
 AHEAD = 16  # cases that are fetched together: neighbours usually run one after the other
 
@@ -25,6 +25,7 @@ class KernelSession:
         options: op_schema, dtypes, value_distribution, layouts, shapes, attrs as of Client.fuzz_op_client_side.
         framework, device, outputs, repeat: as there.
         config: path of gpuemu.toml.
+        client: a client to use; default: one of its own.
 
     Attributes:
         seed: master seed of the cases; set before the first is asked for.
@@ -34,6 +35,7 @@ class KernelSession:
     def __init__(
         self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
         device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
+        client: Client | None = None,
     ) -> None:  # fmt: skip
         self.op_name = op_name
         self.kernel = kernel
@@ -43,20 +45,24 @@ class KernelSession:
         self._place = framework, device
         self._outputs = outputs or str(getattr(kernel, "gpuemu_outputs", "returned"))
         self._repeat = repeat
+        self._client = client
         self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
+        self.tried = 0  # cases that were run to find simpler ones
         self._simplest: dict[tuple[str, str], ValidationResult | None] = {}
 
     def _ready(self) -> _Open:
         if self._open is None:
             guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat)
-            self._open = _Open(Client(config=self.config), guard)
+            self._open = _Open(self._client or Client(config=self.config), guard)
         return self._open
 
     def close(self) -> None:
         """Closes the connection and removes the shared files."""
         if self._open is not None:
             self._open.close()
+            if self._client is None:
+                self._open.client.close()
         self._open = None
         self._cases = {}
 
@@ -73,6 +79,10 @@ class KernelSession:
             self._cases = {case.index: case for case in cases}
         case = self._cases[index]
         return case, self.judge(case)
+
+    def case(self, text: str) -> Case:
+        """The case with this text."""
+        return self._fetch(1, case=text)[0]
 
     def judge(self, case: Case, store: str = "all") -> ValidationResult:
         """Runs the kernel on a case and has what came out judged."""
@@ -107,7 +117,26 @@ class KernelSession:
             reply = client._json("POST", "/v1/shrink", request)
             if not reply.get("next"):
                 return tried.get(reply["best"])
-            tried[reply["next"]] = self.judge(self._fetch(1, case=reply["next"])[0], store="none")
+            tried[reply["next"]] = self.judge(self.case(reply["next"]), store="none")
+            self.tried += 1
+
+
+def minimized(
+    client: Client, text: str, kernel: Callable[..., Any], framework: str | None, device: str | None, budget: int
+) -> MinimizeResult:
+    """Minimises a case of a kernel that only this process can run."""
+    session = KernelSession(text.split()[0], kernel, {}, framework=framework, device=device, client=client)
+    try:
+        case = session.case(text)
+        original = session.judge(case, store="none")
+        if original.verdict not in ("fail", "error"):
+            raise ClientError(f"the case does not fail now: its verdict is {original.verdict}")
+        found = session.minimize(case, original, budget)
+        result = session.judge(session.case(found.case)) if found else original  # once more, to be stored
+    finally:
+        session.close()
+    shape = result.repro_info.shape if result.repro_info else ()
+    return MinimizeResult(case.seed, result.seed, shape, result, result.case, session.tried, found is None)
 
 
 class _Open:
@@ -120,6 +149,5 @@ class _Open:
         self.results = SharedFile()
 
     def close(self) -> None:
-        self.client.close()
         self.inputs.close()
         self.results.close()
