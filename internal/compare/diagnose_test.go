@@ -240,6 +240,12 @@ func plantedFills() []planted {
 					got[i], want[i] = 0, float64(i+1)*0x1p-140
 				}
 			}},
+		{name: "zero for NaN", shape: small, kinds: []string{FindUnwritten, FindNonFinite, FindGroup},
+			says: "exactly zero",
+			plant: func(_ *rand.Rand, got, want []float64) {
+				fill(got[:40], 0)
+				fill(want[:40], math.NaN())
+			}},
 		{name: "nan spread", shape: tensor.MustShape(64, 20), kinds: []string{FindNonFinite, FindGroup},
 			says: "all 40 errors are NaN where a number is wanted, filling 2 of 64 lines along axis 1 completely",
 			plant: func(_ *rand.Rand, got, _ []float64) {
