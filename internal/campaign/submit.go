@@ -257,12 +257,9 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 		return nil, err
 	}
 	in.schema = sess.subject.schemaOf(in.cas)
-	switch {
-	case !sub.needsReference():
-		j.engine.ahead.take(sess.caseKey(sub.Case)) // nobody will ask for it
+	in.ahead = j.engine.ahead.take(sess.caseKey(in.cas.String())) // whether or not it is used: nobody else will ask for it
+	if !sub.needsReference() {
 		return in, nil
-	case in.schema == sess.subject.schema:
-		in.ahead = j.engine.ahead.take(sess.caseKey(in.cas.String()))
 	}
 	if in.ahead != nil {
 		in.inputs = in.ahead.inputs
