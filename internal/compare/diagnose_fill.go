@@ -43,7 +43,8 @@ func (f *facts) unwritten(add report) {
 		add(FindUnwritten, "output never written: all %d elements hold the poison pattern %#x", f.n, value)
 	case poisoned == f.m && f.convincingPoison():
 		add(FindUnwritten, "%s the poison pattern %#x%s (never written)", f.errors("holds", "hold"), value, f.run())
-	case zeros == f.m && low <= high && max(-low, high) < d.SmallestNormal() && d.IsFloat(): // a number is wanted somewhere
+	// low <= high: a number is wanted somewhere
+	case zeros == f.m && low <= high && max(-low, high) < d.SmallestNormal() && d.IsFloat():
 		add(FindFlushed, "%s zero where a subnormal value is wanted (flushed to zero)", f.errors("is", "are"))
 	case zeros == f.m && f.m == f.n && f.n > 1:
 		add(FindUnwritten, "the whole output is zero: all %d elements (never written, or nothing computed)", f.n)
