@@ -37,7 +37,7 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
 
     def run(tests: str, *options: str) -> pytest.RunResult:
-        pytester.makepyfile(test_kernels=KERNELS + tests)
+        pytester.makepyfile(test_of_a_user=KERNELS + tests)
         return pytester.runpytest_inprocess("-p", "gpuemu.pytest_plugin", "-rA", *options)
 
     return run
@@ -50,7 +50,7 @@ def test_softmax(inputs):
     return softmax(inputs["input"])
 """)
     result.assert_outcomes(passed=20)
-    result.stdout.fnmatch_lines(["PASSED test_kernels.py::test_softmax[[]case19[]]"])
+    result.stdout.fnmatch_lines(["PASSED test_of_a_user.py::test_softmax[[]case19[]]"])
 
 
 WRONG = """

@@ -351,7 +351,6 @@ class Client:
             dtypes=None if dtypes is None else [str(d) for d in dtypes],
             layouts=None if layouts is None else [str(x).lower() for x in layouts],
         )  # fmt: skip
-        del request["python"]
         if isinstance(shapes, str):
             request["shapes"] = shapes
         elif shapes is not None:
@@ -470,7 +469,6 @@ class Client:
         target = {"case": seed} if isinstance(seed, str) and not seed.isdigit() else {"seed": str(seed)}
         request = self._request(op=op_name, **target)
         reply = self._json("POST", "/v1/reproduce", request)
-        del request["python"]
         image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
         inputs = {}
         for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items():

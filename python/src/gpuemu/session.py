@@ -113,7 +113,6 @@ class KernelSession:
             same = {text: (r.verdict, r.reason) == (result.verdict, result.reason) for text, r in tried.items()}
             schema = self._options.get("op_schema")
             request = client._request(case=case.text, tried=same, max_iters=budget, schema=schema)
-            del request["python"]
             reply = client._json("POST", "/v1/shrink", request)
             if not reply.get("next"):
                 return tried.get(reply["best"])
