@@ -58,10 +58,10 @@ def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> 
     headers = []
     at = 0
     while True:
-        (size,) = struct.unpack_from("<I", text, at) if at + 4 <= len(text) else (len(text),)
+        size = struct.unpack_from("<I", text, at)[0] if at + 4 <= len(text) else None
         if size == 0:
             break
-        if at + 4 + size > len(text):
+        if size is None or at + 4 + size > len(text):
             raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
         header = json.loads(bytes(text[at + 4 : at + 4 + size]))
         raise_error(header)

@@ -91,7 +91,7 @@ def to_numpy(value: object) -> NDArray:
     elif torch is not None and isinstance(value, torch.Tensor):
         array = _torch_to_numpy(torch, value)
     elif cupy is not None and isinstance(value, cupy.ndarray):
-        array = cupy.asnumpy(value, order="C")
+        array = _cupy_to_numpy(cupy, value)
     elif type(value).__module__.partition(".")[0] in ("jax", "jaxlib"):
         array = np.asarray(value)  # of an immutable array: a copy is not needed
     elif type(value).__module__.partition(".")[0] == "tensorflow" and hasattr(value, "numpy"):
@@ -136,6 +136,15 @@ def _torch_dtype(torch: Any, name: str) -> Any:
     return dtype
 
 
+def _cupy_to_numpy(cupy: Any, value: Any) -> NDArray:
+    """CuPy has no kernels for the types of ml_dtypes, also none that copy: their bits travel as integers."""
+    dtype = value.dtype
+    if name_of(dtype) in _FROM_ML_DTYPES:
+        value = value.view(np.dtype(f"u{dtype.itemsize}"))
+    array: NDArray = cupy.asnumpy(value, order="C")
+    return array.view(dtype)
+
+
 def _foreign_to_numpy(value: Any) -> NDArray:
     """An array of a framework that is not known here: through DLPack or the CUDA array interface."""
     on_host = hasattr(value, "__dlpack_device__") and int(value.__dlpack_device__()[0]) == 1  # kDLCPU
@@ -149,8 +158,7 @@ def _foreign_to_numpy(value: Any) -> NDArray:
     if "cupy" in sys.modules:
         cupy = sys.modules["cupy"]
         foreign = cupy.from_dlpack(value) if hasattr(value, "__dlpack__") else cupy.asarray(value)
-        array: NDArray = cupy.asnumpy(foreign, order="C")
-        return array
+        return _cupy_to_numpy(cupy, foreign)
     raise TypeError("an array on a device needs torch or cupy to be copied; import one of them")
 
 
