@@ -66,7 +66,7 @@ func (s *subject) judge(
 		if w.replied != dtype.Invalid && w.replied != dtype.Float64 && w.replied.IsFloat() {
 			opt.WantDType = w.replied
 		}
-		opt.Workers = s.workers
+		opt.Workers, opt.WrongOnly = s.workers, true // nothing but wrong elements is shown
 		rep, err := compare.Compare(matched[i], w.want, opt)
 		if err != nil {
 			return fmt.Errorf("output %q: %w", w.name, err)

@@ -171,6 +171,9 @@ func (f *fullPass) rankAll(c *chunk, got []byte, st *sweepState) {
 	maxAbs, maxRel := slices.Max(st.maxAbs[:]), slices.Max(st.maxRel[:])
 	maxRatio, maxULP := slices.Max(st.maxRatio[:]), max(st.maxULP, uint64(slices.Max(st.maxULP32[:])))
 	f.stats.merge(&Stats{MaxAbs: maxAbs, MaxRel: maxRel, MaxRatio: maxRatio, MaxULP: maxULP})
+	if f.p.opt.WrongOnly {
+		return // a sweep accepts what it counts
+	}
 	diff := f.diff[:len(c.want)] // 0 for odd elements, which cannot enter so
 	if t := &f.tops[byAbs]; maxAbs > t.limit {
 		for i, d := range diff {
@@ -244,6 +247,11 @@ func (f *fullPass) rank(d, r float64, u uint64, bound float64, at int, wrong boo
 	f.stats.MaxAbs = max(f.stats.MaxAbs, d)
 	f.stats.MaxRel = max(f.stats.MaxRel, r)
 	f.stats.MaxULP = max(f.stats.MaxULP, u)
+	q := ratio(d, bound)
+	f.stats.MaxRatio = max(f.stats.MaxRatio, q)
+	if !wrong && f.p.opt.WrongOnly {
+		return
+	}
 	if t := &f.tops[byAbs]; d > t.limit || wrong && d > t.limitWrong {
 		t.offer(entry{d, at, wrong})
 	}
@@ -253,8 +261,6 @@ func (f *fullPass) rank(d, r float64, u uint64, bound float64, at int, wrong boo
 	if t := &f.tops[byULP]; float64(u) > t.limit || wrong && float64(u) > t.limitWrong {
 		t.offer(entry{float64(u), at, wrong})
 	}
-	q := ratio(d, bound)
-	f.stats.MaxRatio = max(f.stats.MaxRatio, q)
 	if t := &f.tops[byRatio]; q > t.limit || wrong && q > t.limitWrong {
 		t.offer(entry{q, at, wrong})
 	}

@@ -26,6 +26,9 @@ type Options struct {
 	NonFinite          NonFinite
 	// Worst is the number of worst elements kept per measure; 0: DefaultWorst.
 	Worst int
+	// WrongOnly leaves accepted elements out of the lists of worst elements: what is wrong is listed as without it. A
+	// comparison that passes then ranks nothing.
+	WrongOnly bool
 	// Tiles are the tile sizes of the candidate, for the diagnosis; nil: powers of two from 16 to 1024 are tried.
 	Tiles []int
 	// Poison are the bit patterns the output held before the candidate ran, for the diagnosis; nil: unknown.
