@@ -74,7 +74,7 @@ v3:
 
 # The packages with assembly, once without it.
 purego:
-	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
+	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/dtype ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
 	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
 
 # The Python package: style, types, tests with numpy and with JAX on the CPU.

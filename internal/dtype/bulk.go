@@ -42,7 +42,7 @@ func Decode(dst []float64, d DType, src []byte) {
 	}
 }
 
-// decode64 and decode32 take four elements at a time: one check of the bounds for them.
+// decode64 and decode32 take four elements at a time, where no kernel has: one check of the bounds for them.
 func decode64(dst []float64, src []byte) {
 	for len(dst) >= 4 && len(src) >= 32 {
 		dst[0] = math.Float64frombits(binary.LittleEndian.Uint64(src))
@@ -57,6 +57,8 @@ func decode64(dst []float64, src []byte) {
 }
 
 func decode32(dst []float64, src []byte) {
+	n := widenAll(dst, src)
+	dst, src = dst[n:], src[4*n:]
 	for len(dst) >= 4 && len(src) >= 16 {
 		dst[0] = widen32(binary.LittleEndian.Uint32(src))
 		dst[1] = widen32(binary.LittleEndian.Uint32(src[4:]))
@@ -203,6 +205,8 @@ func encode64(dst []byte, src []float64) {
 }
 
 func encode32(dst []byte, src []float64) {
+	n := narrowAll(dst, src)
+	dst, src = dst[4*n:], src[n:]
 	for len(src) >= 4 && len(dst) >= 16 {
 		binary.LittleEndian.PutUint32(dst, narrow32(src[0]))
 		binary.LittleEndian.PutUint32(dst[4:], narrow32(src[1]))
