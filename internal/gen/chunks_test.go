@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
 	"gpuemu/internal/rng"
 )
 
@@ -34,6 +35,47 @@ func TestInputsOnAnyCores(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestUsedBuffers checks that what a buffer held before does not show in the values.
+func TestUsedBuffers(t *testing.T) {
+	spoil := func(x float64) {
+		for buffers.Get() != nil { // others would be taken first
+		}
+		buf := make([]float64, 2*chunkElems)
+		for i := range buf {
+			buf[i] = x
+		}
+		buffers.Put(&buf)
+	}
+	for _, list := range [][]distribution{distributions[:], roleDistributions[:]} {
+		for i := range list {
+			d := dtype.Float32
+			if list[i].Name == maskValues {
+				d = dtype.Bool
+			}
+			c := vectorCase(d, list[i].Name, 3, 501)
+			schema := vectorSchema()
+			switch list[i].Name {
+			case probabilityValues:
+				schema.Inputs[0].Role = opspec.RoleProbability
+			case scaleValues:
+				schema.Inputs[0].Role = opspec.RoleScale
+			}
+			var values [2][]byte
+			for k, x := range []float64{0, 7} {
+				spoil(x)
+				in, err := Inputs(schema, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				values[k] = in["x"].Bytes()
+			}
+			if !bytes.Equal(values[0], values[1]) {
+				t.Errorf("%s: values depend on what the buffer held before", list[i].Name)
+			}
+		}
 	}
 }
 

@@ -216,16 +216,19 @@ func inChunks(chunks, length int, draw func(k int, buf []float64) []float64, fin
 	var lock sync.Mutex
 	next := 0
 	work := func() {
-		buf := make([]float64, length)
+		buf := chunkBuffer(length)
 		for {
 			lock.Lock()
 			k := next
 			if k >= chunks {
 				lock.Unlock()
+				if cap(*buf) <= maxBuffer {
+					buffers.Put(buf)
+				}
 				return
 			}
 			next++
-			vals := draw(k, buf)
+			vals := draw(k, (*buf)[:length])
 			lock.Unlock()
 			finish(k, vals)
 		}
@@ -236,4 +239,20 @@ func inChunks(chunks, length int, draw func(k int, buf []float64) []float64, fin
 	}
 	work()
 	helpers.Wait()
+}
+
+// buffers are those of chunks that are done. New memory would have to be cleared, and a draw sets every element.
+var buffers sync.Pool
+
+// maxBuffer bounds the elements of a buffer that is kept: one of long rows is rare, and kept memory is nobody else's.
+const maxBuffer = 8 * chunkElems
+
+// chunkBuffer returns a buffer of at least that length, with anything in it.
+func chunkBuffer(length int) *[]float64 {
+	if b, _ := buffers.Get().(*[]float64); b != nil && cap(*b) >= length {
+		*b = (*b)[:cap(*b)]
+		return b
+	}
+	b := make([]float64, length)
+	return &b
 }

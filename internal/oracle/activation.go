@@ -142,7 +142,7 @@ func activationOps() []*Op {
 	op := func(name, doc, contract string, f func(c *call, x num) num, attrs ...opspec.Attr) *Op {
 		o := &Op{
 			Name: name, Family: "activation", Doc: doc, Contract: contract,
-			Schema: elementwise(attrs, "input"), ref: unary(f),
+			Schema: elementwise(attrs, "input"), ref: unary(f), setsAll: true,
 		}
 		if all := inRuns[name]; all != nil {
 			o.ref = unaryAll(f, all)
@@ -158,9 +158,9 @@ func activationOps() []*Op {
 		func(c *call, x num) num { return c.silu(x) })
 	silu.Aliases = []string{"swish"}
 	return []*Op{
-		op("relu", "max(x, 0); NaN stays NaN", "exact; subnormals kept or flushed", func(c *call, x num) num {
+		op("relu", "max(x, 0); NaN stays NaN", selection, func(c *call, x num) num {
 			if x.v <= 0 {
-				return exact(0)
+				return num{e: x.e} // x < 0 may be false of a subnormal number, which is then returned
 			}
 			return x
 		}),
@@ -231,7 +231,7 @@ func binaryOps() []*Op {
 	op := func(name, doc, contract, a, b string, f func(c *call, a, b num) num) *Op {
 		return &Op{
 			Name: name, Family: "binary", Doc: doc, Contract: contract,
-			Schema: elementwise(nil, a, b), ref: binary(a, b, f),
+			Schema: elementwise(nil, a, b), ref: binary(a, b, f), setsAll: true,
 		}
 	}
 	return []*Op{

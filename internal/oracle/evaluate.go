@@ -93,7 +93,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		if err := outShapes[o.Name].CheckBytes(dtype.Float64); err != nil {
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
-		c.outs[o.Name] = newResult(od, outShapes[o.Name], d, o.Saturate)
+		c.outs[o.Name] = newResult(od, outShapes[o.Name], d, o.Saturate, op.setsAll)
 	}
 	return c, nil
 }
@@ -190,7 +190,7 @@ type result struct {
 	marked sync.Once // makes Undetermined: most outputs have no undetermined element
 }
 
-func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *result {
+func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate, setsAll bool) *result {
 	n := s.Elems()
 	acc := dtype.Float32
 	if t == dtype.Float64 {
@@ -198,7 +198,7 @@ func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *res
 	}
 	return &result{
 		Want: compare.Want{
-			DType: d, Shape: s, Value: zeros(n), Bound: zeros(n), Saturating: saturate,
+			DType: d, Shape: s, Value: array(n, setsAll), Bound: array(n, setsAll), Saturating: saturate,
 		},
 		rounds: d != acc && d.IsFloat(),
 	}
@@ -209,6 +209,7 @@ func newResult(d dtype.DType, s tensor.Shape, t dtype.DType, saturate bool) *res
 func (r *result) set(i int, x num) {
 	r.Value[i] = x.v
 	if x.v-x.v != 0 {
+		r.Bound[i] = 0
 		if x.w != 0 {
 			r.mark(i)
 		}
@@ -232,7 +233,7 @@ func (r *result) set(i int, x num) {
 }
 
 // setExact stores an element that every implementation gives exactly: a copy or a selection.
-func (r *result) setExact(i int, v float64) { r.Value[i] = v }
+func (r *result) setExact(i int, v float64) { r.Value[i], r.Bound[i] = v, 0 }
 
 // mark says that the contract does not decide element i.
 func (r *result) mark(i int) {

@@ -15,11 +15,13 @@ const maxReused = 1 << 21 // elements, 16 MiB
 // is in a cache.
 var arrays sync.Pool
 
-// zeros returns n zeros.
-func zeros(n int) []float64 {
+// array returns n elements, which are zeros or, where the caller sets them all, anything.
+func array(n int, setsAll bool) []float64 {
 	if a, _ := arrays.Get().(*[]float64); a != nil && cap(*a) >= n {
 		out := (*a)[:n]
-		clear(out)
+		if !setsAll {
+			clear(out)
+		}
 		return out
 	}
 	return make([]float64, n)

@@ -20,7 +20,10 @@ type Op struct {
 	Contract string
 	Schema   *opspec.Schema
 
-	ref      func(c *call) error
+	ref func(c *call) error
+	// setsAll says that ref sets every element of its outputs, by set, setAll or setExact: their memory need not be
+	// cleared before.
+	setsAll  bool
 	compile  sync.Once
 	program  *opspec.Program // of Schema, set by compile
 	compiled error

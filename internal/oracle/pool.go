@@ -60,7 +60,7 @@ func poolOps() []*Op {
 		}
 	}
 	return []*Op{
-		op("max_pool2d", "maximum of each window; NaN propagates", "exact; subnormals kept or flushed",
+		op("max_pool2d", "maximum of each window; NaN propagates", selection,
 			func(c *call, window []float64, _ int) num {
 				if len(window) == 0 {
 					return exact(math.Inf(-1)) // a window wholly in the border

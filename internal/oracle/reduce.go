@@ -51,7 +51,11 @@ func (m *arith) meanRow(x []float64) num { return m.mean(m.sumRow(x), len(x)) }
 
 func (m *arith) mean(total num, n int) num { return m.div(total, exact(float64(n))) }
 
-// maxRow returns the maximum of a row, an exact selection but for flushed subnormals; NaN propagates.
+// selection is the contract of operators that choose among their inputs.
+const selection = "exact; subnormals kept or flushed, in comparisons too"
+
+// maxRow returns the maximum of a row, an exact selection but for subnormals: they may be flushed, and where comparisons
+// take them for zero any of them may be chosen. NaN propagates.
 func (m *arith) maxRow(x []float64) num {
 	top := math.Inf(-1)
 	for _, v := range x {
@@ -62,7 +66,15 @@ func (m *arith) maxRow(x []float64) num {
 			top = v
 		}
 	}
-	return m.input(top)
+	n := m.input(top)
+	if abs(top) < m.flush {
+		for _, v := range x {
+			if abs(v) < m.flush {
+				n.e = math.Max(n.e, top-v)
+			}
+		}
+	}
+	return n
 }
 
 // deviations holds the mean of a row and the sum of squares about it.
@@ -241,7 +253,7 @@ func reduceOps() []*Op {
 		total,
 		row("mean", "sum over the last axis divided by its length", anyOrder+"; division or product by 1/n",
 			func(c *call, r int, x []float64) { c.out("output").set(r, c.meanRow(x)) }),
-		row("max", "maximum over the last axis; NaN propagates", "exact; subnormals kept or flushed",
+		row("max", "maximum over the last axis; NaN propagates", selection,
 			func(c *call, r int, x []float64) { c.out("output").set(r, c.maxRow(x)) }),
 		{
 			Name: "argmax", Family: "reduce", Doc: "index of the maximum over the last axis; NaN is the greatest",

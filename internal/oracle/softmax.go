@@ -123,6 +123,7 @@ func softmaxOps() []*Op {
 				})
 				return nil
 			},
+			setsAll: true,
 		}
 	}
 	return []*Op{
