@@ -211,10 +211,15 @@ func addOdd(p, c, s float64) float64 {
 // Abs returns |x|.
 func (m *Machine) Abs(x float64) float64 { return math.Abs(x) }
 
-// Max returns the larger of two values, NaN if there is one (max.NaN). Under SwallowNaN the number wins.
+// Max returns the larger of two values, NaN if there is one (max.NaN). Under SwallowNaN the number wins. AltFold selects
+// (setp.ftz and selp): subnormals are compared as zeros and returned as they are.
 func (m *Machine) Max(x, y float64) float64 {
+	a, b := x, y // what is compared
 	if m.ftz {
-		x, y = float64(flush(float32(x))), float64(flush(float32(y)))
+		a, b = float64(flush(float32(x))), float64(flush(float32(y)))
+		if !m.alt(AltFold) {
+			x, y = a, b
+		}
 	}
 	switch {
 	case x != x:
@@ -227,7 +232,7 @@ func (m *Machine) Max(x, y float64) float64 {
 			return x
 		}
 		return y
-	case x >= y:
+	case a >= b:
 		return x
 	}
 	return y
