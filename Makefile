@@ -23,7 +23,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow fuzz-quick fuzz soak evidence bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow device fuzz-quick fuzz soak evidence bench \
 	example build generate clean
 
 all: build
@@ -99,6 +99,10 @@ test-tensorflow: build
 	@$(STEP) "python with TensorFlow" sh tools/setup-venv.sh .cache/tensorflow-venv tensorflow,pytest tensorflow-cpu==2.21.0 \
 		pytest==9.2.0 ml_dtypes==0.5.4
 	@$(STEP) "pytest with TensorFlow" .cache/tensorflow-venv/bin/python -m pytest -q python
+
+# What needs a GPU, on a machine that has one; the records are docs/evidence/gpu-*.md.
+device: build
+	sh bench/device/run.sh
 
 fuzz-quick:
 	@$(STEP) "fuzz, 5s per target" sh tools/fuzz.sh 5s

@@ -72,6 +72,20 @@ def test_blocks_for_a_gpu_compile(name: str) -> None:
         compiled(PAGES[name], line, text)
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if blocks(PAGES[name], True)])
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+def test_blocks_for_a_gpu_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole page, on a machine with a GPU: run there with -k gpu (bench/device/README.md)."""
+    require(name)
+    torch = pytest.importorskip("torch", reason="torch is needed to see whether there is a GPU")
+    if not torch.cuda.is_available():
+        pytest.skip("the page has blocks for a GPU, and there is none")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": f"page_{name}"}
+    for line, text in sorted(blocks(PAGES[name], gpu=False) + blocks(PAGES[name], gpu=True)):
+        exec(compiled(PAGES[name], line, text), namespace)
+
+
 @pytest.mark.parametrize(("name", "tests"), [("pytest", 30), ("README", 50)])
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 def test_decorated_kernels_pass(
