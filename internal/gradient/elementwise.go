@@ -32,9 +32,9 @@ func slope(d func(c *call, x val) val) func(c *call) error {
 	}
 }
 
-// step returns 1 above zero and low below. At zero every value between is a subgradient, so nothing is known there, nor
-// where a framework may flush the argument to zero (XLA on a CPU does); where the argument is uncertain by more than its
-// value, both sides are right.
+// step returns 1 above zero and low below. At zero every value between is a subgradient, so nothing is known there,
+// nor where a framework may flush the argument to zero (XLA on a CPU does); where the argument is uncertain by more
+// than its value, both sides are right.
 func (c *call) step(x val, low float64) val {
 	d := val{v: 1}
 	if x.v < 0 {

@@ -54,8 +54,8 @@ func (m *arith) mean(total num, n int) num { return m.div(total, exact(float64(n
 // selection is the contract of operators that choose among their inputs.
 const selection = "exact; subnormals kept or flushed, in comparisons too"
 
-// maxRow returns the maximum of a row, an exact selection but for subnormals: they may be flushed, and where comparisons
-// take them for zero any of them may be chosen. NaN propagates.
+// maxRow returns the maximum of a row, an exact selection but for subnormals: they may be flushed, and where
+// comparisons take them for zero any of them may be chosen. NaN propagates.
 func (m *arith) maxRow(x []float64) num {
 	top := math.Inf(-1)
 	for _, v := range x {

@@ -211,8 +211,8 @@ func addOdd(p, c, s float64) float64 {
 // Abs returns |x|.
 func (m *Machine) Abs(x float64) float64 { return math.Abs(x) }
 
-// Max returns the larger of two values, NaN if there is one (max.NaN). Under SwallowNaN the number wins. AltFold selects
-// (setp.ftz and selp): subnormals are compared as zeros and returned as they are.
+// Max returns the larger of two values, NaN if there is one (max.NaN). Under SwallowNaN the number wins. AltFold
+// selects (setp.ftz and selp): subnormals are compared as zeros and returned as they are.
 func (m *Machine) Max(x, y float64) float64 {
 	a, b := x, y // what is compared
 	if m.ftz {
