@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from gpuemu import ClientError, ConnectionFailed
+from gpuemu import ClientError, ConnectionFailed, _shared
 from gpuemu._fuzzing import fetch
 from gpuemu._http import Transport
 from gpuemu._shared import SharedFile
@@ -116,3 +122,96 @@ def test_shared_file_is_private_and_goes_away() -> None:
     shared.close()
     assert not path.exists()
     assert large[0] == 9
+
+
+def test_shared_file_survives_a_fork() -> None:
+    with SharedFile() as shared:
+        child = os.fork()
+        if child == 0:
+            shared.close()  # as the end of an interpreter does
+            os._exit(0)
+        os.waitpid(child, 0)
+        assert os.path.exists(shared.path)
+
+
+def test_shared_file_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with SharedFile() as shared, pytest.raises(ClientError, match="cannot have 1048576 bytes: No space left") as caught:
+        shared.view(10)
+    assert "--shm-size" in caught.value.hint
+
+
+def test_shared_files_are_not_made_where_there_is_little_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(_shared, "ROOM", 1 << 62)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with SharedFile() as shared:
+        assert os.path.dirname(shared.path) == str(tmp_path)
+
+
+LEFT = """
+import os, sys
+from gpuemu import _shared
+_shared.tempfile.tempdir, _shared.ROOM = sys.argv[1], 1 << 62
+print(_shared.SharedFile().path, flush=True) if sys.argv[2] == "crash" else None
+kept = _shared.SharedFile()
+print(kept.path, flush=True)
+sys.stdin.read(1) if sys.argv[2] == "wait" else None
+os._exit(1)
+"""
+
+
+def test_files_of_a_process_that_crashed_are_removed_by_the_next(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", LEFT, str(tmp_path)]
+    left = subprocess.run([*command, "crash"], stdout=subprocess.PIPE, text=True, timeout=60).stdout.split()[-1]
+    with subprocess.Popen([*command, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as alive:
+        assert alive.stdout is not None
+        used = alive.stdout.readline().strip()
+        other = tmp_path / "gpuemu-notes"
+        other.write_text("mine")
+        young = tmp_path / (_shared.PREFIX + "young")
+        young.touch(0o600)
+        for path in (left, used, other):
+            os.utime(path, (1, 1))
+        monkeypatch.setattr(_shared, "ROOM", 1 << 62)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        with SharedFile():
+            assert not os.path.exists(left)
+            assert os.path.exists(used) and other.exists() and young.exists()
+        alive.communicate("x", timeout=60)
+
+
+def test_connections_of_threads_that_ended_are_closed(tmp_path: Path) -> None:
+    ended = threading.Event()
+
+    def until_closed(connection: socket.socket) -> None:
+        says(ok(b"1"))(connection)
+        assert connection.recv(1) == b""
+        ended.set()
+
+    with serving(tmp_path / "s", until_closed, says(ok(b"2"))) as path:
+        transport = Transport(path, 5)
+        thread = threading.Thread(target=transport.json, args=("GET", "/v1/ping"))
+        thread.start()
+        thread.join()
+        assert not ended.is_set()
+        assert transport.json("GET", "/v1/ping") == 2  # the server accepts it when the first is closed
+        assert ended.wait(5)
+
+
+def test_an_answer_that_is_given_up_takes_no_other_connection_with_it(tmp_path: Path) -> None:
+    def twice(connection: socket.socket) -> None:
+        says(ok(b"1"))(connection)
+        says(ok(b"2"))(connection)
+
+    with serving(tmp_path / "s", says(ok(b"[1,", 100))) as path, serving(tmp_path / "t", twice) as other:
+        transport = Transport(other, 5)
+        assert transport.json("GET", "/v1/ping") == 1
+        transport.path = path
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ConnectionFailed):
+            pool.submit(transport.json, "GET", "/v1/ping").result()
+        assert transport.json("GET", "/v1/ping") == 2

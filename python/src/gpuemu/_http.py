@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import socket
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,8 +19,16 @@ MAX_LINE = 1 << 26  # bytes of one event; a failure with its picture has some te
 Body = Union[bytes, bytearray, memoryview]
 
 
+class Response(http.client.HTTPResponse):
+    """An answer that knows the connection it comes from."""
+
+    connection: _UnixConnection
+
+
 class _UnixConnection(http.client.HTTPConnection):
     """A connection to a socket in the file system."""
+
+    response_class = Response
 
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("gpuemu")
@@ -37,45 +46,72 @@ class _UnixConnection(http.client.HTTPConnection):
             raise
         self.sock = sock
 
+    def answer(self) -> Response:
+        response = self.getresponse()
+        assert isinstance(response, Response)
+        response.connection = self
+        return response
+
 
 class Transport:
-    """Sends requests to the daemon on a socket. Threads have a connection each."""
+    """Sends requests to the daemon on a socket. Threads have a connection each, and so have processes after a fork."""
 
     def __init__(self, path: str, timeout: float) -> None:
         self.path = path
         self.timeout = timeout
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
         self._local = threading.local()
-        self._open: set[_UnixConnection] = set()
+        self._open: dict[_UnixConnection, threading.Thread] = {}  # with the thread that uses it
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Closes all connections. Another request opens a new one."""
         with self._lock:
-            connections, self._open = self._open, set()
+            connections, self._open = list(self._open), {}
         for connection in connections:
             connection.close()
         self._local = threading.local()
 
     def _connection(self) -> tuple[_UnixConnection, bool]:
         """The connection of this thread, and whether it has been used before."""
+        if self._process != os.getpid():
+            # After a fork both processes have the sockets: on one of them each would read answers of the other. The
+            # lock may have been held by a thread that is not here. Closing takes nothing from the parent.
+            inherited = self._open
+            self._begin()
+            for c in inherited:
+                c.close()
         connection: _UnixConnection | None = getattr(self._local, "connection", None)
         if connection is not None and connection.sock is not None:
             return connection, True
         connection = _UnixConnection(self.path, self.timeout)
         self._local.connection = connection
         with self._lock:
-            self._open.add(connection)
+            # Threads that have ended do not close theirs, and the daemon takes 512.
+            ended = [c for c, thread in self._open.items() if not thread.is_alive()]
+            for c in ended:
+                del self._open[c]
+            self._open[connection] = threading.current_thread()
+        for c in ended:
+            c.close()
         return connection, False
 
     def _drop(self, connection: _UnixConnection) -> None:
         connection.close()
         with self._lock:
-            self._open.discard(connection)
+            self._open.pop(connection, None)
+
+    def give_up(self, response: Response) -> None:
+        """Closes the connection of an answer that is not read to its end; those of other threads stay."""
+        self._drop(response.connection)
 
     def request(
         self, method: str, path: str, body: Body | Iterable[Body] | None = None, media_type: str = JSON,
         length: int | None = None,
-    ) -> http.client.HTTPResponse:  # fmt: skip
+    ) -> Response:  # fmt: skip
         """Performs one request. The response must be read to its end before the next one of this thread.
 
         A kept connection that the daemon has closed since is replaced once, where the body can be sent again.
@@ -87,7 +123,7 @@ class Transport:
             connection, used = self._connection()
             try:
                 connection.request(method, path, body, headers)
-                response = connection.getresponse()
+                response = connection.answer()
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as exc:
                 self._drop(connection)
                 again = body is None or isinstance(body, (bytes, bytearray, memoryview))
@@ -114,7 +150,7 @@ class Transport:
         return ConnectionFailed(f"the daemon on {self.path} went away: {exc or type(exc).__name__}", "daemon-lost",
                                 "gpuemu daemon logs tells why; finished cases are stored")  # fmt: skip
 
-    def _refusal(self, response: http.client.HTTPResponse) -> ClientError:
+    def _refusal(self, response: Response) -> ClientError:
         text = self.read(response)
         try:
             error = json.loads(text)
@@ -122,31 +158,31 @@ class Transport:
         except (ValueError, KeyError, TypeError):
             return ClientError(f"the daemon answered with status {response.status}: {text[:500]!r}")
 
-    def read(self, response: http.client.HTTPResponse, size: int | None = None) -> bytes:
+    def read(self, response: Response, size: int | None = None) -> bytes:
         """Reads size bytes of a response, or all of it; a lost connection is a ConnectionFailed."""
         try:
             data = response.read(size) if size is not None else response.read()
         except (OSError, http.client.HTTPException) as exc:
-            self.close()
+            self.give_up(response)
             raise self._lost(exc) from exc
         if size is not None and len(data) < size:
-            self.close()
+            self.give_up(response)
             raise ConnectionFailed(
                 f"the answer of the daemon on {self.path} ends too early", "daemon-lost", "gpuemu daemon logs tells why"
             )
         return data
 
-    def readinto(self, response: http.client.HTTPResponse, buffer: memoryview) -> None:
+    def readinto(self, response: Response, buffer: memoryview) -> None:
         """Fills buffer from a response."""
         at = 0
         while at < len(buffer):
             try:
                 n = response.readinto(buffer[at:])
             except (OSError, http.client.HTTPException) as exc:
-                self.close()
+                self.give_up(response)
                 raise self._lost(exc) from exc
             if n == 0:
-                self.close()
+                self.give_up(response)
                 raise ConnectionFailed(
                     f"the answer of the daemon on {self.path} ends too early",
                     "daemon-lost",
@@ -174,4 +210,4 @@ class Transport:
                     yield json.loads(line[len(b"data:") :])
         finally:
             if not response.isclosed():
-                self.close()  # a reader that stops in the middle gives the request up
+                self.give_up(response)  # a reader that stops in the middle gives the request up

@@ -7,25 +7,50 @@ the file can crash the other.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
+import glob
 import mmap
 import os
+import stat
 import tempfile
+import time
 from typing import Any
 
 import numpy as np
 
+from .results import ClientError
+
+try:
+    import fcntl
+except ImportError:  # Windows: temporary files are left to the user there
+    fcntl = None  # type: ignore[assignment]
+
 GRAIN = 1 << 20  # bytes; the file grows by whole multiples
+MEMORY = "/dev/shm"
+ROOM = 1 << 30  # bytes; a run has five files of some ten million bytes. Containers often have 64 MiB there
+PREFIX = "gpuemu-shared-"
+STALE = 60  # seconds; a younger file may not be locked yet
 
 
 class SharedFile:
-    """A private file in memory where the system has such (/dev/shm), else in the directory for temporary files."""
+    """A private file in memory where the system has enough of it (/dev/shm), else in that for temporary files.
+
+    It is locked for as long as its process lives: a file that nobody has locked was left by one that crashed, and the
+    next process removes it.
+    """
 
     _fd = -1  # until there is a file
 
     def __init__(self) -> None:
-        directory = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+        directory = _directory()
+        _sweep(directory)
         # mkstemp: mode 0600, a name that nobody can foresee, never an existing file.
-        self._fd, self.path = tempfile.mkstemp(prefix="gpuemu-", dir=directory)
+        self._fd, self.path = tempfile.mkstemp(prefix=PREFIX, dir=directory)
+        self._process = os.getpid()
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one either
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._map: mmap.mmap | None = None
         self._size = 0
 
@@ -36,17 +61,33 @@ class SharedFile:
         if self._map is None or self._size < size:
             length = max(os.fstat(self._fd).st_size, -(-size // GRAIN) * GRAIN)
             if os.fstat(self._fd).st_size < length:
-                os.ftruncate(self._fd, length)
+                self._grow(length)
             self._map = mmap.mmap(self._fd, length)
             self._size = length
         return np.frombuffer(self._map, np.uint8, size)
+
+    def _grow(self, length: int) -> None:
+        """Makes the file larger. Its blocks are there afterwards: a write to one that is not would kill the process."""
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(self._fd, 0, length)
+            else:
+                os.ftruncate(self._fd, length)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
+            raise ClientError(
+                f"{self.path} cannot have {length} bytes: {exc.strerror}", "no-room",
+                f"make room in {os.path.dirname(self.path)} (of a container: --shm-size), or choose smaller shapes",
+            ) from exc  # fmt: skip
 
     def close(self) -> None:
         """Removes the file. Views stay valid."""
         if self._fd < 0:
             return
-        with contextlib.suppress(OSError):
-            os.unlink(self.path)
+        if self._process == os.getpid():  # after a fork it is the parent's
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
         os.close(self._fd)
         self._fd = -1
         self._map = None
@@ -59,3 +100,33 @@ class SharedFile:
 
     def __del__(self) -> None:
         self.close()
+
+
+def _directory() -> str:
+    """Where files are made: in memory if there is room."""
+    try:
+        room = os.statvfs(MEMORY)
+        if os.access(MEMORY, os.W_OK) and room.f_bavail * room.f_frsize >= ROOM:
+            return MEMORY
+    except (AttributeError, OSError):  # no such system, or no such directory
+        pass
+    return tempfile.gettempdir()
+
+
+@functools.cache  # once a process is enough
+def _sweep(directory: str) -> None:
+    """Removes files of processes of this user that ended without doing so."""
+    if fcntl is None:
+        return
+    for path in glob.glob(os.path.join(glob.escape(directory), PREFIX + "*")):
+        with contextlib.suppress(OSError):  # somebody else's, or removed by somebody else
+            info = os.lstat(path)
+            mine = stat.S_ISREG(info.st_mode) and info.st_uid == os.geteuid() and info.st_mode & 0o777 == 0o600
+            if not mine or time.time() - info.st_mtime < STALE:
+                continue
+            fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(path)
+            finally:
+                os.close(fd)

@@ -99,7 +99,7 @@ def to_numpy(value: object) -> NDArray:
     elif hasattr(value, "__dlpack__") or hasattr(value, "__cuda_array_interface__"):
         array = _foreign_to_numpy(value)
     else:
-        array = np.asarray(value)
+        array = np.array(value, order="C")  # a copy: a buffer of any kind may be written to by the next execution
     if array.dtype.byteorder == ">" or (array.dtype.byteorder == "=" and sys.byteorder == "big"):
         array = array.astype(array.dtype.newbyteorder("<"))
     return array if array.flags.c_contiguous else array.copy(order="C")

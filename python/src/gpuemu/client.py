@@ -50,7 +50,7 @@ class CaseInputs(dict[str, Any]):
         self._sums = self._checksums()
 
     def _checksums(self) -> dict[str, tuple[Any, ...]]:
-        return {k: (a.shape, a.dtype, zlib.crc32(np.ascontiguousarray(a).data.cast("B"))) for k, a in self.items()}
+        return {k: (a.shape, a.dtype, zlib.crc32(_parts.flat_bytes(a))) for k, a in self.items()}
 
     def untouched(self) -> bool:
         """Whether the inputs still are those of the case."""
@@ -121,6 +121,11 @@ class Client:
         self._checked = True
         return self._transport
 
+    def _fresh(self) -> Transport:
+        """The transport after a sign of life: a daemon that was stopped since the last request is started again."""
+        self._checked = False
+        return self._connect()
+
     def _json(self, method: str, path: str, body: Any | None = None) -> Any:
         """A request with JSON in and out. A daemon that was stopped since the last request is started again."""
         transport = self._connect()
@@ -129,8 +134,7 @@ class Client:
         except ConnectionFailed as exc:
             if exc.code != "daemon-unreachable":
                 raise
-            self._checked = False
-            return self._connect().json(method, path, body)
+            return self._fresh().json(method, path, body)
 
     def _request(self, **members: Any) -> dict[str, Any]:
         """The members that most requests share, and the given ones that are not None."""
@@ -146,8 +150,7 @@ class Client:
         Returns:
             A dict with version, protocol_version, uptime_secs and pid.
         """
-        self._checked = False
-        self._connect()
+        self._fresh()
         ping = self._transport.json("GET", "/v1/ping")
         return {"version": ping["version"], "protocol_version": ping["protocol"],
                 "uptime_secs": int(ping["uptime_seconds"]), "pid": ping["pid"]}  # fmt: skip
@@ -219,9 +222,9 @@ class Client:
         length = len(first) + size
         if length <= 1 << 20:  # small: one buffer can be sent again if the daemon has closed the connection
             whole = b"".join([first, *(_parts.flat_bytes(a) for a in tensors.values())])
-            response = self._connect().request("POST", path, whole, _fuzzing.SUBMISSION_TYPE)
+            response = self._fresh().request("POST", path, whole, _fuzzing.SUBMISSION_TYPE)
         else:
-            self._connect().json("GET", "/v1/ping")  # the connection is fresh
+            self._fresh()
             pieces: list[bytes | memoryview] = [first, *(_parts.flat_bytes(a) for a in tensors.values())]
             response = self._transport.request("POST", path, pieces, _fuzzing.SUBMISSION_TYPE, length)
         return json.loads(self._transport.read(response))
@@ -295,7 +298,8 @@ class Client:
             seed: master seed: the same seed gives the same cases. Default: a fresh one, which the result has.
             fail_fast: end at the first failure.
             op_schema: shapes from shared dims, for an operator that the catalogue does not know or for other sizes:
-                {"name", "dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}], "output": {"name", "dims"}}.
+                {"dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}], "output": {"name", "dims"}}. Its name
+                is op_name, whatever it says itself.
             dtypes: data types to draw from.
             value_distribution: how values are drawn: mixed (default), adversarial, uniform, normal, …
             layouts: memory layouts to draw from: contiguous, strided, transposed, …
@@ -336,7 +340,7 @@ class Client:
             plan.reference = _reference_hook(reference)
         if on_case is not None:
             plan.on_result = _case_hook(where, on_case)
-        return _fuzzing.Loop(self._connect(), plan).run()
+        return _fuzzing.Loop(self._fresh(), plan).run()
 
     def _cases(
         self, op_name: str, seed: int | None, op_schema: Schema | None = None,
@@ -347,7 +351,8 @@ class Client:
         """A CasesRequest without count and start."""
         request = self._request(
             op=op_name, seed=str(generate_seed() if seed is None else seed), values=value_distribution,
-            schema=None if op_schema is None else dict(op_schema), attrs=texts(attrs or {}) or None,
+            schema=None if op_schema is None else dict(op_schema, name=op_name),  # op_name is what judges
+            attrs=texts(attrs or {}) or None,
             dtypes=None if dtypes is None else [str(d) for d in dtypes],
             layouts=None if layouts is None else [str(x).lower() for x in layouts],
         )  # fmt: skip
@@ -425,7 +430,7 @@ class Client:
         started = time.monotonic()
         bar = Progress(op_name, iterations, progress)
         try:
-            for event in self._connect().events("/v1/run", request):
+            for event in self._fresh().events("/v1/run", request):
                 bar.update(event["done"], event["failed"])
                 if event["type"] == "failure" and len(results.failures) < _fuzzing.MAX_KEPT:
                     results.failures.append(parse_result(event["result"]))
@@ -561,7 +566,7 @@ class Client:
         """A long request: follows its progress and returns its reply."""
         bar: Progress | None = None
         try:
-            for event in self._connect().events(path, request):
+            for event in self._fresh().events(path, request):
                 if event["type"] == "done":
                     _fuzzing.raise_error(event)
                     reply: dict[str, Any] = event["reply"]
@@ -603,7 +608,7 @@ class TestBatch(Sequence[dict[str, Any]]):
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         # A connection of its own: the loop's body may send requests while the stream is open.
-        self._client._connect()
+        self._client._fresh()
         transport = Transport(self._client._transport.path, self._client._transport.timeout)
         with contextlib.closing(transport):
             request = dict(self._request, start=0, count=self._count)
@@ -616,7 +621,8 @@ class TestBatch(Sequence[dict[str, Any]]):
         if not 0 <= at < self._count:
             raise IndexError(index)
         request = dict(self._request, start=at, count=1)
-        return self._as_dict(next(_fuzzing.stream(self._client._connect(), request)))
+        [case] = _fuzzing.stream(self._client._fresh(), request)
+        return self._as_dict(case)
 
     def _as_dict(self, case: Case) -> dict[str, Any]:
         first = case.inputs[0] if case.inputs else None

@@ -204,6 +204,9 @@ class Guard:
         if self.repeat:
             second = self._once(inputs, specs, attrs, 0)
             again = second.outputs
+            if again.keys() != run.outputs.keys():
+                what = f"{self._name} returned the outputs {list(run.outputs)}, and {list(again)} when run once more"
+                raise Refusal("wrong_outputs", what, "return the same outputs for the same inputs")
             seen = {(f.kind, f.name) for f in findings}
             findings += [f for f in second.findings if (f.kind, f.name) not in seen]
         return Execution(run.outputs, again, findings, None, run.time_ns)
@@ -280,6 +283,8 @@ class Guard:
         """What the kernel returned, by name, in order."""
         names = [spec.name for spec in specs]
         if isinstance(result, dict):
+            if not result:
+                raise Refusal("wrong_outputs", f"{self._name} returned an empty dict", "return " + ", ".join(names))
             return {str(k): self._array(str(k), v) for k, v in result.items()}
         if isinstance(result, list) and any(hasattr(v, "__array__") or hasattr(v, "__dlpack__") for v in result):
             result = tuple(result)

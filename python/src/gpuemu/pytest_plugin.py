@@ -173,7 +173,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Closes what the tests have opened."""
-    for item in session.items:
+    # Before pytest 8 a session that collects nothing has no items: that of the controller of pytest-xdist, for one.
+    for item in getattr(session, "items", ()):
         marked = getattr(getattr(item, "obj", None), ATTRIBUTE, None)
         if isinstance(marked, _Marked):
             marked.session.close()

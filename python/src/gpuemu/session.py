@@ -112,7 +112,8 @@ class KernelSession:
         while True:
             same = {text: (r.verdict, r.reason) == (result.verdict, result.reason) for text, r in tried.items()}
             schema = self._options.get("op_schema")
-            request = client._request(case=case.text, tried=same, max_iters=budget, schema=schema)
+            named = None if schema is None else dict(schema, name=self.op_name)
+            request = client._request(case=case.text, tried=same, max_iters=budget, schema=named)
             reply = client._json("POST", "/v1/shrink", request)
             if not reply.get("next"):
                 return tried.get(reply["best"])
