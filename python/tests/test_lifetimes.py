@@ -1,4 +1,4 @@
-"""Clients that outlive a daemon, a thread or a fork, and outputs that outlive their execution."""
+"""Clients that outlive a daemon, a thread or a fork, outputs that outlive their execution, a lost console."""
 
 from __future__ import annotations
 
@@ -163,3 +163,9 @@ def test_a_session_that_collects_nothing_ends() -> None:
         pass
 
     pytest_plugin.pytest_sessionfinish(Controller())  # type: ignore[arg-type]
+
+
+def test_a_process_without_a_console(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    for progress in (None, True):
+        assert client.fuzz_op_client_side("relu", run_op=relu, iterations=2, progress=progress, **SMALL).ok

@@ -25,7 +25,8 @@ class Progress:
     def __init__(self, label: str, total: int, shown: bool | None = None) -> None:
         self._label = label
         self._total = max(total, 1)
-        visible = sys.stderr.isatty() or _in_notebook() if shown is None else shown
+        stream = sys.stderr  # None in a process without a console
+        visible = stream is not None and (stream.isatty() or _in_notebook() if shown is None else shown)
         self._visible = visible and not os.environ.get("GPUEMU_NO_PROGRESS")
         self._start = self._last = time.monotonic()
         self._drawn = False
