@@ -22,6 +22,9 @@ import (
 const (
 	// maxAhead is how many bytes of inputs and expected values wait for outputs: hundreds of cases of ordinary size.
 	maxAhead = 256 << 20
+	// maxReady is how many bytes of expected values wait for outputs: what a cache of one core holds. What else is handed
+	// out is computed when there is room, or when its outputs come in: values that went to memory and back take longer.
+	maxReady = 2 << 20
 	// maxAheadCases is 64 batches of 64.
 	maxAheadCases = 4096
 	// aheadIdle is how long a case waits: a client that takes longer has better things to wait for than this.
@@ -36,8 +39,9 @@ type ahead struct {
 	closed  bool                     // guarded by mu, as all below
 	waiting map[string]*list.Element // of order, by key
 	order   list.List                // of *prospect, the first handed out in front
-	queue   []*prospect              // not begun; some may have been dropped since
-	bytes   int64
+	queue   list.List                // of *prospect, those not begun
+	bytes   int64                    // of inputs and expected values
+	ready   int64                    // of expected values alone
 	workers int
 	expire  *time.Timer
 	ended   sync.WaitGroup // workers
@@ -49,9 +53,11 @@ type prospect struct {
 	lease  *lease
 	cas    opspec.Case
 	inputs map[string]*tensor.Tensor
-	bytes  int64
+	bytes  int64 // of inputs
+	values int64 // bytes of expected values, once they are counted
 	handed time.Time
 	state  prospectState
+	place  *list.Element // of queue, while it is queued
 	done   chan struct{} // closed when what follows is set
 	outcome
 }
@@ -116,20 +122,25 @@ func (a *ahead) put(p *prospect) {
 	p.lease.add()
 	p.handed = time.Now()
 	a.waiting[p.key] = a.order.PushBack(p)
-	a.queue = append(a.queue, p)
-	a.grow(p, 0)
+	p.place = a.queue.PushBack(p)
+	a.bytes += p.bytes
+	a.makeRoom()
 	if a.expire == nil {
 		a.expire = time.AfterFunc(aheadIdle, a.sweep)
 	}
-	if a.workers < min(runtime.GOMAXPROCS(0), maxAheadWorkers) {
+	a.hire()
+}
+
+// hire starts a worker where there is something for one to do. The caller holds the lock.
+func (a *ahead) hire() {
+	if a.queue.Len() > 0 && a.ready < maxReady && a.workers < min(runtime.GOMAXPROCS(0), maxAheadWorkers) {
 		a.workers++
 		a.ended.Go(a.work)
 	}
 }
 
-// grow counts p's bytes beyond those counted before, and makes room for them. The caller holds the lock.
-func (a *ahead) grow(p *prospect, before int64) {
-	a.bytes += p.bytes - before
+// makeRoom forgets the oldest cases where there are too many. The caller holds the lock.
+func (a *ahead) makeRoom() {
 	for (a.bytes > maxAhead || a.order.Len() > maxAheadCases) && a.order.Len() > 1 {
 		a.remove(a.order.Front())
 	}
@@ -140,9 +151,10 @@ func (a *ahead) remove(e *list.Element) {
 	p := e.Value.(*prospect)
 	a.order.Remove(e)
 	delete(a.waiting, p.key)
-	a.bytes -= p.bytes
+	a.bytes, a.ready = a.bytes-p.bytes-p.values, a.ready-p.values
 	if p.state == queued {
 		p.state = dropped
+		a.queue.Remove(p.place)
 		p.lease.leave()
 	}
 }
@@ -162,14 +174,11 @@ func (a *ahead) sweep() {
 	a.expire = nil
 }
 
-// work computes until nothing is left to do.
+// work computes until nothing is left to do, or enough is ready.
 func (a *ahead) work() {
 	a.mu.Lock()
-	for len(a.queue) > 0 {
-		p := a.queue[0]
-		if a.queue = a.queue[1:]; p.state != queued {
-			continue
-		}
+	for a.queue.Len() > 0 && a.ready < maxReady {
+		p := a.queue.Remove(a.queue.Front()).(*prospect)
 		p.state = begun
 		a.mu.Unlock()
 		p.outcome = p.lease.expect(p.lease.ctx, p.cas, p.inputs)
@@ -177,12 +186,11 @@ func (a *ahead) work() {
 		close(p.done)
 		a.mu.Lock()
 		if e, ok := a.waiting[p.key]; ok && e.Value == p {
-			before := p.bytes
-			p.bytes += p.outcome.size()
-			a.grow(p, before)
+			p.values = p.outcome.size()
+			a.bytes, a.ready = a.bytes+p.values, a.ready+p.values
+			a.makeRoom()
 		}
 	}
-	a.queue = nil
 	a.workers--
 	a.mu.Unlock()
 }
@@ -197,6 +205,7 @@ func (a *ahead) take(key string) *prospect {
 		return nil
 	}
 	a.remove(e)
+	a.hire() // there may be room for the values of another
 	return e.Value.(*prospect)
 }
 

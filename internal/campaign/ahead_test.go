@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuemu/internal/config"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
@@ -244,6 +245,45 @@ func TestAheadIsBounded(t *testing.T) {
 	fakeProspects(a, l, 1, 1)
 	if len(a.waiting) != 0 {
 		t.Error("a case waits after the end")
+	}
+}
+
+// Of many cases some are computed ahead; the others wait for room, or for their outputs. All get their verdict.
+func TestAheadHasEnough(t *testing.T) {
+	tr := newTrial(t, head)
+	batch, err := tr.HandOut(t.Context(), tr.project, HandOut{Op: "softmax", Options: Options{Seed: seed(4),
+		DTypes: []dtype.DType{dtype.Float32}, Dims: map[string][]int{"B": {4}, "S": {16}, "H": {257}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const values = 4 * 16 * 257 * 16 // bytes of values and bounds
+	var cases []handedCase
+	for i := range 3 * maxReady / values {
+		c, inputs, err := batch.Case(t.Context(), i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cases = append(cases, handedCase{c, inputs})
+	}
+	batch.Close(false)
+	tr.ahead.ended.Wait()
+	if r := tr.ahead.ready; r < maxReady || r > maxReady+maxAheadWorkers*values || tr.ahead.queue.Len() == 0 {
+		t.Errorf("%d bytes are ready and %d cases wait for room, want at least %d and some", r, tr.ahead.queue.Len(), maxReady)
+	}
+	s, _ := catalogueSubject("softmax")
+	for _, c := range cases {
+		wants, err := s.evaluate(c.Case, c.inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := tr.submit(Submission{Op: "softmax", Case: c.String(), Outputs: rounded(wants)}); r.Verdict != verdict.Pass &&
+			r.Verdict != verdict.Undecided {
+			t.Errorf("%s: %s %s", c, r.Verdict, r.Message)
+		}
+	}
+	tr.ahead.ended.Wait()
+	if tr.ahead.ready != 0 || tr.ahead.bytes != 0 || tr.ahead.queue.Len() != 0 {
+		t.Errorf("in the end %d bytes are ready, %d wait in %d cases", tr.ahead.ready, tr.ahead.bytes, tr.ahead.queue.Len())
 	}
 }
 
