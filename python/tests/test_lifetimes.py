@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import subprocess
@@ -169,3 +170,16 @@ def test_a_process_without_a_console(client: Client, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "stderr", None)
     for progress in (None, True):
         assert client.fuzz_op_client_side("relu", run_op=relu, iterations=2, progress=progress, **SMALL).ok
+
+
+def test_what_a_kernel_overwrote_before_it_raised_is_told(client: Client) -> None:
+    def kernel(inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+        output = outputs["output"]
+        ctypes.memset(output.ctypes.data + output.nbytes, 0, 16)
+        inputs["input"][...] = 0
+        raise RuntimeError("an error far from its cause")
+
+    results = client.fuzz_op_client_side("relu", run_op=kernel, iterations=3, outputs="allocated", **SMALL)
+    assert results.failed == 3, results
+    assert {f["kind"] for f in results.failures[0].findings} == {"overrun", "input_modified"}
+    assert results.failures[0].verdict == "error" and "far from its cause" in results.failures[0].message

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpuemu._case import Failure
+from gpuemu._case import Failure, Finding
 
 if TYPE_CHECKING:
     NDArray = np.ndarray[Any, Any]
@@ -46,6 +46,7 @@ class Refusal(Exception):
     def __init__(self, reason: str, message: str, hint: str = "", trace: str = "") -> None:
         super().__init__(message)
         self.failure = Failure(reason, message, hint, trace)
+        self.findings: list[Finding] = []  # what was seen in memory nevertheless
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

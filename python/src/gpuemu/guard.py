@@ -171,7 +171,7 @@ class Guard:
         try:
             return self._run(case)
         except Refusal as refusal:
-            return Execution(None, failure=refusal.failure)
+            return Execution(None, findings=refusal.findings, failure=refusal.failure)
 
     def _learn(self, kernel: Callable[..., Any]) -> None:
         wanted = getattr(kernel, "gpuemu_outputs", self.outputs)
@@ -223,11 +223,16 @@ class Guard:
                 f"{self.arrays.framework} on {self.arrays.device} cannot hold the tensors of the case: {describe(exc)}"
             )
             raise Refusal("unsupported", what, "choose smaller shapes or other dtypes", _trace(exc)) from exc
+        args = (given,) if allocated is None else (given, allocated.given)
+        try:
+            result, spent = self._call(args, attrs)
+        except Refusal as refusal:
+            if refusal.failure.reason == "raised":  # what was overwritten may be the cause
+                refusal.findings = inputs.changes() + (allocated.examine()[1] if allocated else [])
+            raise
         if allocated is None:
-            result, spent = self._call((given,), attrs)
             outputs = self._named(result, specs)
             return _Run(outputs, inputs.changes(), spent)
-        _, spent = self._call((given, allocated.given), attrs)
         outputs, overruns, suspects = allocated.examine()
         return _Run(outputs, inputs.changes() + overruns, spent, suspects)
 
