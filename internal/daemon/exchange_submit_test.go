@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -318,5 +319,31 @@ func TestSubmissions(t *testing.T) {
 	}
 	if x.stored(t) != before || x.held != 0 {
 		t.Errorf("%d stored of requests that failed, %d bytes held", x.stored(t)-before, x.held)
+	}
+}
+
+// A brief answer leaves out what is known of passed cases; the store has it.
+func TestSubmissionsBrief(t *testing.T) {
+	x := newExchange(t)
+	var out submissions
+	out.add(t, &wire.SubmitHeader{Config: x.config, Case: x.Case, Brief: true}, output(x.right))
+	out.add(t, &wire.SubmitHeader{Case: x.Case}, output(x.zeros()))
+	out.add(t, &wire.SubmitHeader{Case: x.Case}, output(x.right))
+	list := submitAll(t, x.client, out.body(t))
+	want := `{"op":"theirs","seed":"` + strconv.FormatUint(uint64(x.Seed), 10) + `","verdict":"pass"}`
+	if string(list[0].Result) != want || string(list[2].Result) != want {
+		t.Errorf("passed results are\n%s\n%s\nwant\n%s", list[0].Result, list[2].Result, want)
+	}
+	if r := resultOf(t, list[1]); r.Verdict != verdict.Fail || len(r.Outputs) != 1 || r.Message == "" {
+		t.Errorf("the failed result is %s", list[1].Result)
+	}
+	kept, err := x.engine.Store.List(t.Context(), store.Filter{Limit: 3})
+	if err != nil || len(kept) != 3 {
+		t.Fatalf("%d results are stored, %v", len(kept), err)
+	}
+	for _, r := range kept {
+		if len(r.Outputs) != 1 || r.Case != x.Case {
+			t.Errorf("stored is %+v", r)
+		}
 	}
 }

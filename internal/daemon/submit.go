@@ -100,13 +100,26 @@ func (s *Server) submissions(w http.ResponseWriter, r *http.Request) error {
 			reply.Results[i].Error = toWire(p.err)
 			continue
 		}
-		text, err := encodeResult(p.judged.Result)
+		text, err := answer(p.judged.Result, d.first.Brief)
 		if err != nil {
 			return err
 		}
 		reply.Results[i].Result = text
 	}
 	return sendJSON(w, http.StatusOK, reply)
+}
+
+// answer is what a client is told of a result. Brief: of one that passed little; thousands of them are sent to be
+// counted, and what is stored is whole.
+func answer(r *verdict.Result, brief bool) (json.RawMessage, error) {
+	if !brief || r.Verdict != verdict.Pass {
+		return encodeResult(r)
+	}
+	return marshal(struct {
+		Op      string          `json:"op"`
+		Seed    verdict.Seed    `json:"seed"`
+		Verdict verdict.Verdict `json:"verdict"`
+	}{r.Op, r.Seed, r.Verdict})
 }
 
 // tooEarly says what the end of a body within a part means.

@@ -152,6 +152,8 @@ type SubmitHeader struct {
 	Tolerance *CaseTolerance    `json:"tolerance,omitempty"` // instead of the rules of the op
 	TimeNS    int64             `json:"time_ns,omitempty"`   // that the candidate took
 	Store     string            `json:"store,omitempty"`     // all, failures or none; "": all
+	// Brief, in the first of many: of results that passed the answer has op, seed and verdict alone.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // CaseFailure is what a candidate did instead of returning outputs.
