@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ FORMATS = {
     "bool": ("BOOL", "?"),
 }  # fmt: skip
 NAMES = {code: name for name, (code, _) in FORMATS.items()}
+
+dumps = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps makes an encoder for each call
 
 _dtypes: dict[str, np.dtype[Any]] = {}
 _names: dict[np.dtype[Any], str] = {}
@@ -63,13 +66,17 @@ def dtype_name(dt: np.dtype[Any]) -> str:
 
 def image_head(tensors: Mapping[str, Array]) -> tuple[bytes, int]:
     """The header of an image, with its length before it, and the number of bytes of data after it."""
+    return _image_head(tuple((name, dtype_name(a.dtype), a.shape, a.nbytes) for name, a in tensors.items()))
+
+
+@lru_cache(maxsize=1024)  # thousands of cases have outputs of a few forms
+def _image_head(forms: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> tuple[bytes, int]:
     header: dict[str, Any] = {}
     at = 0
-    for name, array in tensors.items():
-        end = at + array.nbytes
-        header[name] = {"dtype": FORMATS[dtype_name(array.dtype)][0], "shape": array.shape, "data_offsets": (at, end)}
-        at = end
-    text = json.dumps(header, separators=(",", ":")).encode()
+    for name, dtype, shape, size in forms:
+        header[name] = {"dtype": FORMATS[dtype][0], "shape": shape, "data_offsets": (at, at + size)}
+        at += size
+    text = dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text, at
 
@@ -84,22 +91,29 @@ def flat_bytes(array: Array) -> memoryview:
 
 def part_head(header: Mapping[str, Any], image: int) -> bytes:
     """What stands before the image of a part."""
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = dumps(header).encode()
     return struct.pack("<I", len(text)) + text + struct.pack("<Q", image)
 
 
 def parse_image(image: memoryview) -> dict[str, tuple[str, tuple[int, ...], memoryview]]:
     """The tensors of an image: data type, shape and bytes by name."""
-    (length,) = struct.unpack("<Q", image[:8])
-    header = json.loads(bytes(image[8 : 8 + length]))
+    (length,) = struct.unpack_from("<Q", image)
     data = image[8 + length :]
-    out = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        begin, end = entry["data_offsets"]
-        out[name] = (NAMES[entry["dtype"]], tuple(entry["shape"]), data[begin:end])
-    return out
+    return {
+        name: (dtype, shape, data[begin:end])
+        for name, dtype, shape, begin, end in _parse_head(bytes(image[8 : 8 + length]))
+    }
+
+
+@lru_cache(maxsize=1024)
+def _parse_head(text: bytes) -> tuple[tuple[str, str, tuple[int, ...], int, int], ...]:
+    """Name, data type, shape, begin and end of the tensors of an image."""
+    out = []
+    for name, entry in json.loads(text).items():
+        if name != "__metadata__":
+            begin, end = entry["data_offsets"]
+            out.append((name, NAMES[entry["dtype"]], tuple(entry["shape"]), begin, end))
+    return tuple(out)
 
 
 def array_of(view: View) -> Array:
