@@ -50,6 +50,9 @@ def test_wrong_kernel_fails(client: Client) -> None:
     assert first.reason == "mismatch"
     assert "scaled by 2.000" in str(results)
     assert first.case in first.replay_command
+    again = client.replay(first.case, doubled)
+    assert (again.verdict, again.case, again.message) == ("fail", first.case, first.message)
+    assert client.replay(first.case, softmax).passed
     assert first.repro_info is not None and first.repro_info.shape == (8, 7, 64)
     assert first.repro_info.layout == "contiguous"
 
@@ -410,3 +413,19 @@ def test_minimize_a_kernel_of_this_process(client: Client) -> None:
         client.minimize(found.case, run_op=softmax)
     with pytest.raises(ClientError, match="no case with seed 99"):
         client.minimize(99, run_op=tail)
+
+
+def test_mistakes_of_the_caller_are_named(client: Client) -> None:
+    x = {"input": np.ones((1, 1, 2), np.float32)}
+    for wrong in (1e-3, {"abs": 1}, {}):
+        with pytest.raises(ClientError, match="tolerance is"):
+            client.validate_op("relu", x, x["input"], tolerance=wrong)
+    assert client.validate_op("relu", x, x["input"], tolerance={"atol": 1}).passed
+    with pytest.raises(ClientError, match="0 iterations"):
+        client.fuzz_op_client_side("relu", softmax, iterations=0)
+    one = client.fuzz_op_client_side("softmax", softmax, iterations=2, seed=1, dtypes="float32", layouts="strided")
+    assert one.passed == 2
+    options: dict[str, Any] = {"iterations": 2, "seed": 1, "dtypes": ["float32"]}
+    for bad, words in ((lambda i: None, "None"), (lambda i: i["input"] * 1j, "complex"), (lambda i: 1.0, "shape")):
+        with pytest.raises(ClientError, match=f"the reference returned.*{words}"):
+            client.fuzz_op_client_side("softmax", softmax, reference=bad, **options)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from made_cases import case, contiguous, on, random_bits
 
+from gpuemu import Client
 from gpuemu import arrays as arrays_module
 from gpuemu._case import Case, OutputSpec, View
 from gpuemu.arrays import ITEM_SIZES, Arrays, arrays, numpy_dtype
@@ -234,11 +235,12 @@ def test_reading_the_output_before_writing_it_is_seen() -> None:
     assert kinds == ["not_fully_written"]
 
 
-def test_patterns_are_distinct_nan() -> None:
+def test_patterns_are_distinct_and_no_results() -> None:
     pytest.importorskip("ml_dtypes", reason="bfloat16 and float8 in numpy need ml_dtypes")
     for dtype, patterns in _PATTERNS.items():
         bits = np.array(patterns, _BITS[ITEM_SIZES[dtype]])
-        assert np.isnan(bits.view(numpy_dtype(dtype)).astype(np.float64)).all(), dtype
+        values = bits.view(numpy_dtype(dtype)).astype(np.float64)
+        assert np.isnan(values[:3]).all() and 128 < values[3] < np.inf, dtype
         assert patterns[0] != patterns[1] and patterns[2] != patterns[3], dtype
 
 
@@ -510,3 +512,14 @@ def test_the_guard_costs_little() -> None:
 
     times = sorted(run(big) for _ in range(200))
     assert times[20] < 300_000, f"{times[20]} ns a case"
+
+
+def test_outputs_that_are_read_before_they_are_written(client: Client) -> None:
+    """A maximum ignores NaN: only the other pattern shows that the output was never set to zero."""
+
+    def lazy(inputs: dict[str, Any], outputs: dict[str, Any]) -> None:
+        np.fmax(outputs["output"], np.maximum(inputs["input"], 0), out=outputs["output"])
+
+    options: dict[str, Any] = {"iterations": 20, "seed": 1, "dtypes": ["float32"], "value_distribution": "normal"}
+    assert client.fuzz_op_client_side("relu", lazy, outputs="allocated", **options).failed >= 9
+    assert client.fuzz_op_client_side("relu", lazy, outputs="allocated", repeat=True, **options).failed == 20

@@ -70,10 +70,14 @@ def test_a_wrong_kernel_fails_with_diagnosis_simplest_case_and_replay(run: Any, 
     assert "All traceback entries are hidden" not in text
     assert re.search(r"^case: softmax dtype=float32 .*seed=\d+", text, re.M)
     simplest = re.search(r"^simplest case that fails in the same way: (softmax .*)$", text, re.M)
-    replay = re.search(r"^replay: gpuemu reproduce '(.*)'$", text, re.M)
+    replay = re.search(r"^replay: pytest test_of_a_user.py::test_softmax --gpuemu-case '(.*)'$", text, re.M)
     assert simplest and replay and simplest[1] == replay[1]
     assert "float32[1,1,1]" in replay[1], "twice 1 is wrong already: one element is the simplest case"
-    # What the command is given makes the same case again: the same kernel fails on it in the same way.
+    # The command runs this case alone, and the same kernel fails on it in the same way.
+    alone = run(WRONG, "--gpuemu-case", replay[1])
+    alone.assert_outcomes(failed=1)
+    assert "case: " + replay[1] in alone.stdout.str()
+    run(WRONG, "--gpuemu-case", "gelu" + replay[1][len("softmax") :]).assert_outcomes()
     again = client.reproduce(replay[1])
     assert {k: a.shape for k, a in again.inputs.items()} == {"input": (1, 1, 1)}
     verdict = client.validate_op("softmax", again.inputs, np.full((1, 1, 1), 2, np.float32), math="gpu")

@@ -327,6 +327,8 @@ class Client:
         kernel = run_op or op_fn
         if kernel is None or (run_op is not None and op_fn is not None):
             raise TypeError("fuzz_op_client_side() needs exactly one of run_op and op_fn")
+        if iterations < 1:
+            raise ClientError(f"{iterations} iterations asked for", hint="ask for at least one")
         where = arrays(framework, device)
         kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
         guard = Guard(where, outputs=kind, repeat=repeat)
@@ -353,8 +355,8 @@ class Client:
             op=op_name, seed=str(generate_seed() if seed is None else seed), values=value_distribution,
             schema=None if op_schema is None else dict(op_schema, name=op_name),  # op_name is what judges
             attrs=texts(attrs or {}) or None,
-            dtypes=None if dtypes is None else [str(d) for d in dtypes],
-            layouts=None if layouts is None else [str(x).lower() for x in layouts],
+            dtypes=None if dtypes is None else [str(d) for d in _listed(dtypes)],
+            layouts=None if layouts is None else [str(x).lower() for x in _listed(layouts)],
         )  # fmt: skip
         if isinstance(shapes, str):
             request["shapes"] = shapes
@@ -484,6 +486,22 @@ class Client:
             result = ValidationResult(False, 0, op_name or "", verdict="not_run", case=reply["case"],
                                       message="only the client can execute this operator")  # fmt: skip
         return ReproduceResult(result, inputs, stored, reply["still_fails"], reply["executable"])
+
+    def replay(
+        self, case: str, run_op: Callable[..., Any], *, framework: str | None = None, device: str | None = None,
+        outputs: str | None = None, repeat: bool = False, store: str = "none",
+    ) -> ValidationResult:  # fmt: skip
+        """Runs one case again, with a kernel of this process.
+
+        Args:
+            case: the case in one line, as results have it.
+            run_op: the kernel.
+            framework, device, outputs, repeat, store: as of fuzz_op_client_side.
+        """
+        from .session import replayed  # it needs a client itself
+
+        place = {"framework": framework, "device": device, "outputs": outputs, "repeat": repeat}
+        return replayed(self, case, run_op, store, **place)
 
     def minimize(
         self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
@@ -644,10 +662,19 @@ def _reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str,
             inputs[view.name] = array.astype(np.float64) if "float" in view.dtype else array
         attrs = {k: v for k, v in case.attrs.items() if takes is None or k in takes}
         values = reference(inputs, **attrs)
-        names = [spec.name for spec in case.outputs or []]
-        if isinstance(values, (tuple, list)) and len(names) == len(values):
-            values = dict(zip(names, values))
-        return named(values, names[0] if len(names) == 1 else "output")
+        if values is None:
+            raise ClientError("the reference returned None", hint="return an array, a tuple of them or a dict")
+        specs = case.outputs or []
+        if isinstance(values, (tuple, list)) and len(specs) == len(values):
+            values = dict(zip([spec.name for spec in specs], values))
+        wants = named(values, specs[0].name if len(specs) == 1 else "output")
+        for name, want in wants.items():
+            if want.dtype.kind not in "fiub" and want.dtype.name not in _parts.FORMATS:
+                raise ClientError(f"the reference returned {name} as {want.dtype.name}", hint="return float64")
+            shapes = [spec.shape for spec in specs if spec.name == name]
+            if shapes and shapes[0] is not None and want.shape != shapes[0]:
+                raise ClientError(f"the reference returned {name} of shape {want.shape}, the schema says {shapes[0]}")
+        return wants
 
     return hook
 
@@ -673,8 +700,19 @@ def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
     return {default: to_numpy(value)}
 
 
+def _listed(names: Sequence[str]) -> Sequence[str]:
+    """A list of names; one name alone is a list of one."""
+    return [names] if isinstance(names, str) else names
+
+
 def tolerance_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object or a dict."""
-    if isinstance(value, Mapping):
-        return {"atol": float(value["atol"]), "rtol": float(value["rtol"])}
-    return {"atol": float(value.atol), "rtol": float(value.rtol)}
+    """atol and rtol of an object or a dict; one that is missing is 0."""
+    pair = value if isinstance(value, Mapping) else vars_of(value)
+    if not pair or set(pair) - {"atol", "rtol"}:
+        raise ClientError(f"tolerance is {value!r}", hint='pass {"atol": 1e-5, "rtol": 1e-5} or a ToleranceConfig')
+    return {"atol": float(pair.get("atol", 0.0)), "rtol": float(pair.get("rtol", 0.0))}
+
+
+def vars_of(value: Any) -> dict[str, float]:
+    """atol and rtol of an object that has them, else nothing."""
+    return {name: getattr(value, name) for name in ("atol", "rtol") if hasattr(value, name)}

@@ -10,6 +10,7 @@ fails in the same way, and the command that makes it again.
 
 from __future__ import annotations
 
+import shlex
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,6 +80,7 @@ class _Marked:
         self.iterations = iterations
         self.seed = seed
         self.count = 0  # cases of this run, known when the tests are collected
+        self.text: str | None = None  # the only case of this run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,6 +90,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help="master seed of @gpuemu.op tests without one (default 1)")  # fmt: skip
     group.addoption("--gpuemu-iterations", type=int, metavar="N",
                     help="cases of @gpuemu.op tests that do not say (default 50)")  # fmt: skip
+    group.addoption("--gpuemu-case", metavar="CASE",
+                    help="run this case alone, as a failure shows it")  # fmt: skip
     group.addoption("--gpuemu-minimize", type=int, metavar="N", default=60,
                     help="cases to try when a failure is minimised (default 60; 0: do not)")  # fmt: skip
 
@@ -128,6 +132,11 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
     default = DEFAULT_SEED if settings.gpuemu_seed is None else settings.gpuemu_seed
     marked.session.seed = default if marked.seed is None else marked.seed
     marked.count = marked.iterations or settings.gpuemu_iterations or DEFAULT_ITERATIONS
+    text = settings.gpuemu_case
+    if text is not None:
+        if text.partition(" ")[0] != marked.session.op_name:
+            return []  # a case of another operator
+        marked.text, marked.count = text, 1
     # pytest asks for fixtures by the names of parameters, and `inputs` is none: it sees this function in place of the
     # kernel, with the same marks. pytest_pyfunc_call then runs the kernel itself.
     method = isinstance(collector, pytest.Class) and not isinstance(obj, staticmethod)
@@ -157,7 +166,11 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     session.kernel = pyfuncitem.obj  # of a method: bound to the instance of this test
     session.config = session.config or _daemon.find_config(str(pyfuncitem.path.parent))
     try:
-        case, result = session.run(pyfuncitem.funcargs[CASE], marked.count)
+        if marked.text is not None:
+            case = session.case(marked.text)
+            result = session.judge(case)
+        else:
+            case, result = session.run(pyfuncitem.funcargs[CASE], marked.count)
     except ClientError as exc:  # its words say what to do; frames of this package do not
         pytest.fail(f"gpuemu: {exc}", pytrace=False)
     if result.passed:
@@ -168,7 +181,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
         pytest.fail(f"not run: {result}", pytrace=False)
     budget = pyfuncitem.config.option.gpuemu_minimize
     simplest = session.minimize(case, result, budget) if budget > 0 else None
-    pytest.fail(describe(result, simplest), pytrace=False)
+    test = shlex.quote(pyfuncitem.nodeid.rpartition("[")[0])
+    pytest.fail(describe(result, simplest, f"pytest {test} --gpuemu-case"), pytrace=False)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
+
 from .results import ValidationResult
 
 WORST = 5  # elements shown
 
 
-def describe(result: ValidationResult, simplest: ValidationResult | None = None) -> str:
-    """The report of a failed case. simplest: the smallest case that fails in the same way, if one was looked for."""
+def describe(result: ValidationResult, simplest: ValidationResult | None, replay: str) -> str:
+    """The report of a failed case.
+
+    Args:
+        result: its verdict.
+        simplest: that of the smallest case that fails in the same way, if one was looked for.
+        replay: the command that runs a case again, without the case.
+    """
     lines = [f"{result.op_name}: {result.verdict} ({result.reason})", "  " + result.message]
     if result.hint:
         lines.append("  " + result.hint)
@@ -17,7 +25,7 @@ def describe(result: ValidationResult, simplest: ValidationResult | None = None)
         lines.append("simplest case that fails in the same way: " + simplest.case)
         if simplest.message != result.message:  # a kernel that raises does so in the same words
             lines += ["  " + simplest.message, *_details(simplest)]
-    lines.append("replay: " + (simplest or result).replay_command)
+    lines.append(f"replay: {replay} {shlex.quote((simplest or result).case)}")
     return "\n".join(lines)
 
 

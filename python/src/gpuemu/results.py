@@ -103,8 +103,12 @@ class ValidationResult:
 
     @property
     def replay_command(self) -> str:
-        """The command that makes the case again on any machine with gpuemu."""
-        return f"gpuemu reproduce '{self.case}'" if self.case else ""
+        """What makes the case again: a command, or a call where only the caller can run the kernel."""
+        if not self.case:
+            return ""
+        if self.raw.get("candidate") == "client":
+            return f"Client().replay({self.case!r}, run_op)"
+        return f"gpuemu reproduce '{self.case}'"
 
     def __str__(self) -> str:
         text = f"{self.op_name}: {self.verdict}"

@@ -121,6 +121,15 @@ class KernelSession:
             self.tried += 1
 
 
+def replayed(client: Client, text: str, kernel: Callable[..., Any], store: str, **place: Any) -> ValidationResult:
+    """Runs one case with a kernel of this process. place: framework, device, outputs, repeat."""
+    session = KernelSession(text.partition(" ")[0], kernel, {}, client=client, **place)
+    try:
+        return session.judge(session.case(text), store)
+    finally:
+        session.close()
+
+
 def minimized(
     client: Client, text: str, kernel: Callable[..., Any], framework: str | None, device: str | None, budget: int
 ) -> MinimizeResult:
