@@ -148,6 +148,9 @@ func (m *arith) input(x float64) num {
 // something smaller is none: its error is at least tiny.
 func (a num) isZero() bool { return a.v == 0 && a.e == 0 && a.w == 0 }
 
+// isNaN reports whether every implementation holds NaN: then it holds NaN after any operation of arithmetic.
+func (a num) isNaN() bool { return a.v != a.v && a.w == 0 }
+
 // rounded returns v with accumulated error e after an operation of relative error rel.
 func (m *arith) rounded(v, e, rel float64) num {
 	a := math.Abs(v) + e
@@ -198,6 +201,9 @@ func (m *arith) add(a, b num) num {
 		}
 		return m.rounded(v, a.e+b.e, m.u)
 	}
+	if a.isNaN() || b.isNaN() {
+		return num{v: v}
+	}
 	return m.sampled(func(x, y float64) float64 { return x + y }, a, b, m.u, v-v != 0 && a.v-a.v == 0 && b.v-b.v == 0)
 }
 
@@ -211,6 +217,9 @@ func (m *arith) mul(a, b num) num {
 		}
 		e := float64(math.Abs(a.v)*b.e) + float64(math.Abs(b.v)*a.e) + float64(a.e*b.e)
 		return m.rounded(v, e, m.u)
+	}
+	if a.isNaN() || b.isNaN() {
+		return num{v: v}
 	}
 	return m.sampled(func(x, y float64) float64 { return x * y }, a, b, m.u, v-v != 0 && a.v-a.v == 0 && b.v-b.v == 0)
 }
@@ -228,16 +237,19 @@ func (m *arith) div(a, b num) num { return m.divLeast(a, b, 0) }
 // divLeast returns a/b for a divisor that no implementation holds below least in magnitude, whatever its interval says.
 func (m *arith) divLeast(a, b num, least float64) num {
 	v := a.v / b.v
-	if low := math.Max(math.Abs(b.v)-b.e, least); a.w|b.w == 0 && v-v == 0 && b.v-b.v == 0 && low > 0 {
+	if low := max(math.Abs(b.v)-b.e, least); a.w|b.w == 0 && v-v == 0 && b.v-b.v == 0 && low > 0 {
 		if a.isZero() {
 			return num{v: v}
 		}
 		e := (a.e + float64(math.Abs(v)*b.e)) / low
 		n := m.rounded(v, e, m.quot)
 		if math.Abs(b.v)+b.e > m.hugeDiv {
-			n.e = math.Max(n.e, math.Abs(v)+e)
+			n.e = max(n.e, math.Abs(v)+e)
 		}
 		return n
+	}
+	if a.isNaN() || b.isNaN() {
+		return num{v: v}
 	}
 	n := m.sampled(func(x, y float64) float64 { return x / y }, a, b, m.quot, false)
 	if b.e > 0 && math.Abs(b.v) <= b.e {
@@ -286,6 +298,9 @@ func (m *arith) rsqrtLeast(a num, least float64) num {
 	return n
 }
 
+// expZero is an argument below which the exponential is zero in float64.
+const expZero = -746
+
 func (m *arith) exp(a num) num {
 	if a.w == 0 && a.v-a.v == 0 {
 		v := libm.Exp(a.v)
@@ -298,6 +313,12 @@ func (m *arith) exp(a num) num {
 	if d-d == 0 && d > a.e {
 		a.e = d
 	}
+	switch {
+	case a.isNaN():
+		return num{v: a.v}
+	case a.w == 0 && a.v+a.e < expZero:
+		return num{} // zero for everyone, as sampled1 would find
+	}
 	return m.sampled1(libm.Exp, a, m.expRel)
 }
 
@@ -307,7 +328,7 @@ func capped(x num, top float64) num {
 		return x
 	}
 	x.w = 0
-	x.e = math.Max(math.Max(math.Min(x.v+x.e, top)-x.v, x.v-math.Max(x.v-x.e, 0)), 0)
+	x.e = max(min(x.v+x.e, top)-x.v, x.v-max(x.v-x.e, 0), 0)
 	return x
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/libm"
 )
 
 // holder is one permitted float32 implementation following a computation: it holds a value at each step.
@@ -168,4 +169,55 @@ func sumIn(x []float64, order int) float64 {
 		s += float32(x[i])
 	}
 	return float64(s)
+}
+
+// TestShortcuts compares what operations say of NaN and of vanishing exponentials with what samples give.
+func TestShortcuts(t *testing.T) {
+	same := func(a, b num) bool {
+		return (a.v == b.v || a.v != a.v && b.v != b.v) && a.e == b.e && a.w == b.w && math.Signbit(a.v) == math.Signbit(b.v)
+	}
+	r := rand.New(rand.NewPCG(3, 1))
+	values := []float64{0, math.Copysign(0, -1), 1, -3, 1e-40, -1e-310, 1e38, -math.MaxFloat64, math.Inf(1), math.Inf(-1),
+		math.NaN(), -745, -747, -1400, -1e5, -3e37}
+	draw := func() num {
+		a := num{v: values[r.IntN(len(values))], w: classes(r.IntN(16)) & classes(r.IntN(16)) & classes(r.IntN(16))}
+		if a.v-a.v == 0 {
+			a.e = []float64{0, 1e-42, 0.5, 1, 650, 660, 1e4, 1e30, noBound}[r.IntN(9)]
+		}
+		return a
+	}
+	nan, zero := 0, 0
+	for _, d := range []dtype.DType{dtype.Float32, dtype.Float64} {
+		m := newArith(d, "gpu")
+		for range 20000 {
+			a, b := draw(), draw()
+			if a.isNaN() || b.isNaN() {
+				nan++
+				plus := m.sampled(func(x, y float64) float64 { return x + y }, a, b, m.u, false)
+				times := m.sampled(func(x, y float64) float64 { return x * y }, a, b, m.u, false)
+				by := m.sampled(func(x, y float64) float64 { return x / y }, a, b, m.quot, false)
+				if got := []num{m.add(a, b), m.mul(a, b), m.div(a, b)}; !same(got[0], plus) || !same(got[1], times) ||
+					!same(got[2], by) {
+					t.Fatalf("%v and %v give %v, want %v", a, b, got, []num{plus, times, by})
+				}
+			}
+			wide := a.e + float64((math.Abs(a.v)+a.e)*m.expArg)
+			if a.w == 0 && a.v-a.v == 0 && wide < 600 {
+				continue // the ordinary way
+			}
+			if a.w == 0 && a.v+a.e < expZero {
+				zero++
+			}
+			long := a
+			if wide-wide == 0 && wide > a.e {
+				long.e = wide
+			}
+			if got, want := m.exp(a), m.sampled1(libm.Exp, long, m.expRel); !same(got, want) {
+				t.Fatalf("exp of %v is %v, want %v", a, got, want)
+			}
+		}
+	}
+	if nan == 0 || zero == 0 {
+		t.Errorf("%d NaN, %d vanishing exponentials: want some of both", nan, zero)
+	}
 }

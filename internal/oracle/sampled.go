@@ -50,7 +50,7 @@ func (s *spread) take(m *arith, r float64) {
 		return
 	}
 	if s.v-s.v == 0 {
-		s.e = math.Max(s.e, math.Abs(r-s.v))
+		s.e = max(s.e, math.Abs(r-s.v))
 	}
 	if r >= m.limit {
 		s.w |= clsPosInf
