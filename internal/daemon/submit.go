@@ -141,8 +141,10 @@ type desk struct {
 	projects map[[2]string]campaign.Project
 	files    map[string]*sharedFile
 	taken    map[string][]span // of the files, by parts before; in order
-	free     chan struct{}     // has room for another judge
-	busy     sync.WaitGroup
+	free     chan struct{}     // has room for another judgement
+	work     chan func()       // judgements, for the judges
+	judges   int
+	busy     sync.WaitGroup // judges
 }
 
 // submittedPart is a part and what came of it. It belongs to the goroutine that judges it until that has ended.
@@ -171,12 +173,37 @@ func insert(list []span, s span) (_ []span, other *span) {
 
 func (s *Server) newDesk(r *http.Request) *desk {
 	return &desk{s: s, ctx: r.Context(), judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
-		files: map[string]*sharedFile{}, taken: map[string][]span{}, free: make(chan struct{}, runtime.GOMAXPROCS(0))}
+		files: map[string]*sharedFile{}, taken: map[string][]span{}, free: make(chan struct{}, runtime.GOMAXPROCS(0)),
+		work: make(chan func())}
+}
+
+// judge has f called by one of the judges. They serve for the whole request: a goroutine for each part would grow its
+// stack each time.
+func (d *desk) judge(f func()) {
+	if d.judges < cap(d.free) {
+		d.judges++
+		work := d.work // the field is the request's
+		d.busy.Go(func() {
+			for f := range work {
+				f()
+			}
+		})
+	}
+	d.work <- f
+}
+
+// wait returns when everything is judged. Nothing can be judged any more then.
+func (d *desk) wait() {
+	if d.work != nil {
+		close(d.work)
+		d.work = nil
+	}
+	d.busy.Wait()
 }
 
 // close gives back what the desk holds. It waits for what is being judged.
 func (d *desk) close() {
-	d.busy.Wait()
+	d.wait()
 	d.judging.Close()
 	for _, f := range d.files {
 		f.Close()
@@ -225,7 +252,7 @@ func (d *desk) take(header []byte, body io.Reader) error {
 		p.err = err
 		return nil
 	}
-	d.busy.Go(func() {
+	d.judge(func() {
 		defer leave()
 		sub, err := submission(h, image)
 		if err == nil {
@@ -325,7 +352,7 @@ func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) er
 
 // finish waits for all judgements and stores them.
 func (d *desk) finish() error {
-	d.busy.Wait()
+	d.wait()
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
