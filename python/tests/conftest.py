@@ -25,6 +25,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GPUEMU_HOME", str(home))
         patch.setenv("GPUEMU_BINARY", binary)
+        patch.setenv("PYTHONPATH", str(ROOT / "python" / "src"))  # for interpreters that tests start
         for name in ("GPUEMU_SOCKET", "GPUEMU_CONFIG", "GPUEMU_PYTHON"):
             patch.delenv(name, raising=False)
         yield home

@@ -75,7 +75,7 @@ def test_same_seed_same_cases(client: Client) -> None:
     assert one == [c["case"] for c in client.get_test_batch("relu", 40, seed=7)]
 
 
-@pytest.mark.parametrize("count", [1, _fuzzing.FIRST_BATCH, _fuzzing.FIRST_BATCH + 1, 100])
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 100])
 def test_every_case_is_judged_once(client: Client, count: int) -> None:
     seen: list[int] = []
     results = client.fuzz_op_client_side(
@@ -429,3 +429,25 @@ def test_mistakes_of_the_caller_are_named(client: Client) -> None:
     for bad, words in ((lambda i: None, "None"), (lambda i: i["input"] * 1j, "complex"), (lambda i: 1.0, "shape")):
         with pytest.raises(ClientError, match=f"the reference returned.*{words}"):
             client.fuzz_op_client_side("softmax", softmax, reference=bad, **options)
+
+
+def test_slow_kernels_and_references_get_small_batches(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    original = _fuzzing.fetch
+
+    def fetch(transport: Any, request: dict[str, Any], shared: Any) -> Any:
+        sizes.append(request["count"])
+        return original(transport, request, shared)
+
+    monkeypatch.setattr(_fuzzing, "fetch", fetch)
+
+    def slow(inputs: dict[str, Any]) -> Any:
+        time.sleep(0.05)
+        return softmax(inputs)
+
+    assert client.fuzz_op_client_side("softmax", slow, iterations=20, seed=1).total == 20
+    assert max(sizes) <= 5, sizes  # 0.25 s of 0.05 s each
+    sizes.clear()
+    options: dict[str, Any] = {"shapes": {"B": [1], "S": [1], "H": [3]}, "dtypes": ["float32"]}
+    assert client.fuzz_op_client_side("softmax", softmax, iterations=600, seed=1, **options).total == 600
+    assert sizes[:3] == [1, 1, 1] and max(sizes) > 16, sizes

@@ -79,7 +79,7 @@ def test_processes_that_begin_together_share_one_daemon(tmp_path: Path, monkeypa
     command = [sys.executable, "-c", "import gpuemu; print(gpuemu.Client().ping()['pid'])"]
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
     said = [process.communicate(timeout=60) for process in started]
-    subprocess.run([os.environ["GPUEMU_BINARY"], "daemon", "stop"], check=True, capture_output=True, timeout=60)
+    subprocess.run([os.environ["GPUEMU_BINARY"], "daemon", "stop"], check=False, capture_output=True, timeout=60)
     assert len({out for out, _ in said}) == 1 and all(process.returncode == 0 for process in started), said
 
 

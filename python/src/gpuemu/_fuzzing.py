@@ -24,8 +24,8 @@ from ._progress import Progress
 from ._shared import SharedFile
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
-FIRST_BATCH = 8  # cases: the first verdicts come soon
 LARGEST_BATCH = 128  # cases; more saves nothing that can be measured
+BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemon is never silent for long
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
 MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
@@ -213,6 +213,7 @@ class Loop:
         self._outputs = [SharedFile() for _ in range(2)]
         self._results = FuzzResults(plan.seed, 0, 0, 0)
         self._stopped = False
+        self._ran = self._judged = 0.0  # seconds a case of the last batch took here, and in the engine
         self._bar = Progress(plan.label, plan.iterations, plan.progress)
 
     def run(self) -> FuzzResults:
@@ -231,19 +232,20 @@ class Loop:
         return self._results
 
     def _run(self, pool: ThreadPoolExecutor) -> None:
-        number, at, size = 0, 0, FIRST_BATCH
+        number, at, size = 0, 0, 1
         common = dict(self._plan.common, brief=self._plan.on_result is None)
         fetching = self._fetch(pool, 0, 0, size)
-        submitting: tuple[_Batch, Future[list[ValidationResult | None]]] | None = None
+        submitting: tuple[_Batch, Future[tuple[list[ValidationResult | None], float]]] | None = None
         while fetching is not None:
             cases = fetching.result()
             if not cases:
-                break
+                raise ConnectionFailed("the daemon handed out no cases", "daemon-lost", "gpuemu daemon logs tells why")
             at += len(cases)
-            size = min(2 * size, LARGEST_BATCH)
+            size = self._next_size(size)
             number += 1
             fetching = self._fetch(pool, number, at, size)
             batch = _Batch(cases)
+            began = time.monotonic()
             own_schema = "schema" in self._plan.request
             submission = Submission(self._outputs[number % 2], common, own_schema)
             for case in cases:
@@ -253,13 +255,19 @@ class Loop:
                 if self._plan.on_result is None:
                     done.outputs = done.again = None  # they are in the shared file now
                 batch.executions.append(done)
+            self._ran = (time.monotonic() - began) / len(cases)
             if submitting is not None:
                 self._absorb(*submitting)
                 if self._stopped:
                     return
-            submitting = batch, pool.submit(submission.judged, self._transport)
+            submitting = batch, pool.submit(self._submit, submission)
         if submitting is not None:
             self._absorb(*submitting)
+
+    def _submit(self, submission: Submission) -> tuple[list[ValidationResult | None], float]:
+        """The verdicts of a batch, and the seconds they took."""
+        began = time.monotonic()
+        return submission.judged(self._transport), time.monotonic() - began
 
     def _fetch(self, pool: ThreadPoolExecutor, number: int, at: int, size: int) -> Future[list[Case]] | None:
         count = min(size, self._plan.iterations - at)
@@ -268,10 +276,21 @@ class Loop:
         request = dict(self._plan.request, start=at, count=count, max_bytes=BATCH_BYTES)
         return pool.submit(fetch, self._transport, request, self._inputs[number % 3])
 
-    def _absorb(self, batch: _Batch, submitted: Future[list[ValidationResult | None]]) -> None:
+    def _next_size(self, size: int) -> int:
+        """Cases of the next batch: one until it is known how long one takes, then as many as BATCH_SECONDS has."""
+        if self._judged == 0.0:
+            return 1
+        fitting = int(BATCH_SECONDS / max(self._ran, self._judged, 1e-9))
+        return max(1, min(fitting, 4 * size, LARGEST_BATCH))
+
+    def _absorb(self, batch: _Batch, submitted: Future[tuple[list[ValidationResult | None], float]]) -> None:
         """Counts the verdicts of a batch."""
         res = self._results
-        for case, done, result in zip(batch.cases, batch.executions, submitted.result()):
+        results, seconds = submitted.result()
+        if len(results) != len(batch.cases):
+            raise ClientError(f"the daemon gave {len(results)} verdicts on {len(batch.cases)} cases")
+        self._judged = seconds / len(results)
+        for case, done, result in zip(batch.cases, batch.executions, results):
             res.total += 1
             if result is None:
                 res.passed += 1
