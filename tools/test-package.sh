@@ -13,5 +13,12 @@ unset PYTHONPATH GPUEMU_BINARY GPUEMU_SOCKET GPUEMU_CONFIG
 case $(head -c 4 "$work/venv/bin/gpuemu" | od -An -c | tr -d ' ') in
 "#!"*) echo "gpuemu on PATH is a Python script, not the binary" >&2 && exit 1 ;;
 esac
+# A wheel without binaries works with the one on PATH.
+GPUEMU_PURE_WHEEL=1 "$work/venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps \
+	--wheel-dir "$work/pure" "$root/python"
+"${PYTHON:-python3}" -m venv "$work/pure-venv"
+"$work/pure-venv/bin/python" -m pip install --quiet --disable-pip-version-check numpy "$work"/pure/gpuemu-*-none-any.whl
+test ! -e "$work/pure-venv/bin/gpuemu"
 cd "$work"
+PATH=$work/venv/bin:$PATH "$work/pure-venv/bin/python" -c "import gpuemu; print('pure wheel:', gpuemu.Client().ping())"
 PATH=$work/venv/bin:$PATH "$work/venv/bin/python" "$root/tools/test_package.py" "$root"
