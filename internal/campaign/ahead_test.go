@@ -268,7 +268,8 @@ func TestAheadHasEnough(t *testing.T) {
 	batch.Close(false)
 	tr.ahead.ended.Wait()
 	if r := tr.ahead.ready; r < maxReady || r > maxReady+maxAheadWorkers*values || tr.ahead.queue.Len() == 0 {
-		t.Errorf("%d bytes are ready and %d cases wait for room, want at least %d and some", r, tr.ahead.queue.Len(), maxReady)
+		t.Errorf("%d bytes are ready and %d cases wait for room, want at least %d and some", r, tr.ahead.queue.Len(),
+			maxReady)
 	}
 	s, _ := catalogueSubject("softmax")
 	for _, c := range cases {
