@@ -38,6 +38,7 @@ setup:
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
+	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest numpy==2.4.6 pytest==9.2.0
 	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
 
 $(STATICCHECK):
@@ -77,11 +78,12 @@ purego:
 	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/dtype ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
 	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
 
-# The Python package: style, types, tests with numpy and with JAX on the CPU.
+# The Python package: style, types, tests with numpy alone and with JAX on the CPU.
 python: build
 	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools
 	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy'
-	@$(STEP) "pytest" $(PYVENV)/bin/python -m pytest -q python
+	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q python
+	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q python
 
 # The package as a user installs it, in an empty environment.
 package:

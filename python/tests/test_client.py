@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuemu import Client, ClientError, ConnectionFailed, FuzzResults, _daemon, _fuzzing
+from gpuemu import Client, ClientError, ConnectionFailed, FuzzResults, _daemon, _fuzzing, arrays
 
 SEED = 2**63 + 12345  # no double holds it
 
@@ -451,3 +452,14 @@ def test_slow_kernels_and_references_get_small_batches(client: Client, monkeypat
     options: dict[str, Any] = {"shapes": {"B": [1], "S": [1], "H": [3]}, "dtypes": ["float32"]}
     assert client.fuzz_op_client_side("softmax", softmax, iterations=600, seed=1, **options).total == 600
     assert sizes[:3] == [1, 1, 1] and max(sizes) > 16, sizes
+
+
+def test_types_without_ml_dtypes_are_not_run_and_say_why(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.delitem(arrays._numpy_dtypes, "bfloat16", raising=False)
+    options: dict[str, Any] = {"iterations": 3, "seed": 1, "dtypes": ["bfloat16"]}
+    results = client.fuzz_op_client_side("relu", lambda i: np.maximum(i["input"], 0), **options)
+    assert (results.total, results.not_run, results.passed, results.failed) == (3, 3, 0, 0)
+    assert not results.ok
+    assert results.unjudged[0].reason == "missing_package"
+    assert "ml_dtypes" in results.unjudged[0].message and "pip install ml_dtypes" in results.unjudged[0].hint

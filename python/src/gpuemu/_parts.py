@@ -14,53 +14,27 @@ from typing import Any
 import numpy as np
 
 from ._case import View
+from .arrays import name_of, numpy_dtype
 from .results import ClientError
 
 Array = np.ndarray[Any, Any]
 
-# name of a data type: its name in a safetensors header, and numpy's, or "" where ml_dtypes has it
+# name of a data type: its name in a safetensors header
 FORMATS = {
-    "float64": ("F64", "<f8"), "float32": ("F32", "<f4"), "float16": ("F16", "<f2"),
-    "bfloat16": ("BF16", ""), "float8_e4m3fn": ("F8_E4M3", ""), "float8_e5m2": ("F8_E5M2", ""),
-    "int8": ("I8", "i1"), "int16": ("I16", "<i2"), "int32": ("I32", "<i4"), "int64": ("I64", "<i8"),
-    "uint8": ("U8", "u1"), "uint16": ("U16", "<u2"), "uint32": ("U32", "<u4"), "uint64": ("U64", "<u8"),
-    "bool": ("BOOL", "?"),
+    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3",
+    "float8_e5m2": "F8_E5M2", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8",
+    "uint16": "U16", "uint32": "U32", "uint64": "U64", "bool": "BOOL",
 }  # fmt: skip
-NAMES = {code: name for name, (code, _) in FORMATS.items()}
+NAMES = {code: name for name, code in FORMATS.items()}
 
 dumps = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps makes an encoder for each call
-
-_dtypes: dict[str, np.dtype[Any]] = {}
-_names: dict[np.dtype[Any], str] = {}
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a data type. ImportError where it needs ml_dtypes and there is none."""
-    dt = _dtypes.get(name)
-    if dt is None:
-        if name not in FORMATS:
-            raise ClientError(f"unknown data type {name!r}", hint="known are " + ", ".join(FORMATS))
-        code = FORMATS[name][1]
-        if code:
-            dt = np.dtype(code)
-        else:
-            try:
-                import ml_dtypes
-            except ImportError as exc:
-                raise ImportError(f"{name} arrays need ml_dtypes: pip install ml_dtypes") from exc
-            dt = np.dtype(getattr(ml_dtypes, name))
-        _dtypes[name] = dt
-    return dt
 
 
 def dtype_name(dt: np.dtype[Any]) -> str:
     """The name of a numpy dtype. ClientError where the engine has no such type."""
-    name = _names.get(dt)
+    name = name_of(dt)
     if name is None:
-        name = dt.name
-        if name not in FORMATS:
-            raise ClientError(f"arrays of {name} cannot be compared", hint="known types are " + ", ".join(FORMATS))
-        _names[dt] = name
+        raise ClientError(f"arrays of {dt.name} cannot be compared", hint="known types are " + ", ".join(FORMATS))
     return name
 
 
@@ -74,7 +48,7 @@ def _image_head(forms: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> tup
     header: dict[str, Any] = {}
     at = 0
     for name, dtype, shape, size in forms:
-        header[name] = {"dtype": FORMATS[dtype][0], "shape": shape, "data_offsets": (at, at + size)}
+        header[name] = {"dtype": FORMATS[dtype], "shape": shape, "data_offsets": (at, at + size)}
         at += size
     text = dumps(header).encode()
     text += b" " * (-len(text) % 8)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _parts
+from .arrays import numpy_dtype
 from .rng import SeededRng
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +55,7 @@ def published(rng: SeededRng, shape: tuple[int, ...], dtype: str) -> Array:
     which that generator does not have, are drawn as the published daemon does: [-100, 100), the low bits of a draw for
     unsigned types, even odds for bool. bfloat16 and float8 are rounded from the float32 product.
     """
-    target = _parts.numpy_dtype(dtype)
+    target = numpy_dtype(dtype)
     n = math.prod(shape)
     if dtype == "bool":
         return (rng.random_f64(n) < 0.5).reshape(shape)
@@ -72,7 +73,7 @@ def uniform(rng: SeededRng, shape: tuple[int, ...], dtype: str, low: float, high
     """Uniform values in [low, high], both ends included where the type has them. One draw for each element."""
     if not (math.isfinite(low) and math.isfinite(high) and low <= high):
         raise ValueError(f"domain ({low}, {high}): two finite numbers are needed, the lower one first")
-    target = _parts.numpy_dtype(dtype)
+    target = numpy_dtype(dtype)
     if dtype == "bool" or target.kind in "iu":
         return _uniform_integers(rng, shape, dtype, low, high)
     # Each end times its weight: unlike low + u·(high-low) this cannot overflow.
@@ -94,7 +95,7 @@ def uniform(rng: SeededRng, shape: tuple[int, ...], dtype: str, low: float, high
 
 
 def _uniform_integers(rng: SeededRng, shape: tuple[int, ...], dtype: str, low: float, high: float) -> Array:
-    target = _parts.numpy_dtype(dtype)
+    target = numpy_dtype(dtype)
     least, most = (0, 1) if dtype == "bool" else (int(np.iinfo(target).min), int(np.iinfo(target).max))
     first, last = max(math.ceil(low), least), min(math.floor(high), most)
     if first > last:

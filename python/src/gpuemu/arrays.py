@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuemu._case import Failure, Finding
+from gpuemu.results import ClientError
 
 if TYPE_CHECKING:
     NDArray = np.ndarray[Any, Any]
@@ -40,11 +41,11 @@ _numpy_dtypes: dict[str, np.dtype[Any]] = {
 _names: dict[np.dtype[Any], str | None] = {}  # dtype.name takes microseconds
 
 
-class Refusal(Exception):
+class Refusal(ClientError):
     """A case that cannot be executed, or whose result is no output, with what to tell about it."""
 
     def __init__(self, reason: str, message: str, hint: str = "", trace: str = "") -> None:
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.failure = Failure(reason, message, hint, trace)
         self.findings: list[Finding] = []  # what was seen in memory nevertheless
 

@@ -18,7 +18,7 @@ from ._case import Case, Execution
 from ._http import Transport
 from ._parts import array_of, texts
 from ._progress import Progress
-from .arrays import Arrays, arrays, to_numpy
+from .arrays import Arrays, arrays, numpy_dtype, to_numpy
 from .guard import Guard, call_attrs
 from .results import (
     ClientError,
@@ -479,7 +479,7 @@ class Client:
         image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
         inputs = {}
         for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items():
-            inputs[name] = np.frombuffer(data, _parts.numpy_dtype(dtype)).reshape(shape).copy()
+            inputs[name] = np.frombuffer(data, numpy_dtype(dtype)).reshape(shape).copy()
         stored = parse_result(reply["stored"]) if reply.get("stored") else None
         result = parse_result(reply["result"]) if reply.get("result") else stored
         if result is None:

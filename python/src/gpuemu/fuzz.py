@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
 from . import _values
 from ._values import Array
+from .arrays import Refusal
 from .rng import SeededRng, generate_seed
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _available() -> list[str]:
     for name in _values.DTYPES:
         try:
             _values.published(SeededRng(0), (0,), name)
-        except ImportError:  # ml_dtypes is not installed
+        except Refusal:  # ml_dtypes is not installed
             continue
         names.append(name)
     return names
