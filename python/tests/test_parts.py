@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 import json
 import struct
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpuemu import Client, _parts
+from gpuemu import Client, _fuzzing, _parts
 from gpuemu.results import ValidationResult
 
 
@@ -65,3 +67,25 @@ def test_a_hook_sees_whole_results(client: Client, broken: bool) -> None:
     assert [f.case for f in whole.failures] == [f.case for f in brief.failures]
     assert all(f.error_stats and f.message and f.repro_info is not None for f in brief.failures)
     assert all(r.error_stats for r in client.list_results(limit=60))  # the store has them whole
+
+
+def test_files_of_batches_in_use_are_left_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure carries its own inputs, however many batches are under way when its verdict comes."""
+    monkeypatch.setattr(_fuzzing, "LARGEST_BATCH", 1)
+    judged = _fuzzing.Submission.judged
+
+    def late(self: _fuzzing.Submission, transport: Any) -> list[ValidationResult | None]:
+        time.sleep(0.02)  # meanwhile others are fetched and run
+        return judged(self, transport)
+
+    monkeypatch.setattr(_fuzzing.Submission, "judged", late)
+    results = client.fuzz_op_client_side(
+        "relu", lambda i: i["input"] + 1, iterations=12, seed=5, dtypes=["float32"], value_distribution="normal",
+        shapes={"B": [2], "S": [3], "H": [4, 5]}, layouts=["contiguous"],
+    )  # fmt: skip
+    assert results.failed == 12
+    for failure in results.failures:
+        info = failure.repro_info
+        assert info is not None and info.input_snapshot is not None
+        want = client.reproduce(failure.case).inputs["input"]
+        assert base64.b64decode(info.input_snapshot["input"]["data"]) == want.tobytes()

@@ -1,7 +1,7 @@
 """The loop of client-side fuzzing: fetch a batch, run the kernel on it, submit what came out, all three at once.
 
-While the kernel runs on one batch, two helper threads fetch the next batch and submit the last one. Inputs and outputs
-lie in shared files; three for inputs, because the batch whose verdicts arrive is two behind the one that is fetched.
+While the kernel runs on one batch, helper threads fetch the next batch and submit the last ones. Inputs and outputs lie
+in shared files, one for each batch in use: the one that is fetched, the one that runs, and those that are being judged.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import json
 import struct
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from ._progress import Progress
 from ._shared import SharedFile
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
+IN_FLIGHT = 2  # batches that are being judged at once: while one waits for the disk the other has the cores
 LARGEST_BATCH = 128  # cases; more saves nothing that can be measured
 BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemon is never silent for long
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
@@ -209,8 +211,8 @@ class Loop:
     def __init__(self, transport: Transport, plan: Plan) -> None:
         self._transport = transport
         self._plan = plan
-        self._inputs = [SharedFile() for _ in range(3)]
-        self._outputs = [SharedFile() for _ in range(2)]
+        self._inputs = [SharedFile() for _ in range(IN_FLIGHT + 2)]
+        self._outputs = [SharedFile() for _ in range(IN_FLIGHT + 1)]
         self._results = FuzzResults(plan.seed, 0, 0, 0)
         self._stopped = False
         self._ran = self._judged = 0.0  # seconds a case of the last batch took here, and in the engine
@@ -219,8 +221,8 @@ class Loop:
     def run(self) -> FuzzResults:
         """Runs all cases, or up to the first failure with fail_fast."""
         start = time.monotonic()
-        # Two threads: one fetches, one submits. They wait for the socket most of the time.
-        with ThreadPoolExecutor(2, "gpuemu") as pool:
+        # One thread fetches, the others submit. They wait for the socket most of the time.
+        with ThreadPoolExecutor(1 + IN_FLIGHT, "gpuemu") as pool:
             try:
                 self._run(pool)
             finally:
@@ -235,7 +237,7 @@ class Loop:
         number, at, size = 0, 0, 1
         common = dict(self._plan.common, brief=self._plan.on_result is None)
         fetching = self._fetch(pool, 0, 0, size)
-        submitting: tuple[_Batch, Future[tuple[list[ValidationResult | None], float]]] | None = None
+        submitting: deque[tuple[_Batch, Future[tuple[list[ValidationResult | None], float]]]] = deque()
         while fetching is not None:
             cases = fetching.result()
             if not cases:
@@ -247,7 +249,7 @@ class Loop:
             batch = _Batch(cases)
             began = time.monotonic()
             own_schema = "schema" in self._plan.request
-            submission = Submission(self._outputs[number % 2], common, own_schema)
+            submission = Submission(self._outputs[number % len(self._outputs)], common, own_schema)
             for case in cases:
                 done = self._plan.run(self._plan.kernel, case)
                 expected = self._plan.reference(case) if self._plan.reference and done.outputs is not None else None
@@ -256,13 +258,13 @@ class Loop:
                     done.outputs = done.again = None  # they are in the shared file now
                 batch.executions.append(done)
             self._ran = (time.monotonic() - began) / len(cases)
-            if submitting is not None:
-                self._absorb(*submitting)
+            while submitting and (len(submitting) == IN_FLIGHT or submitting[0][1].done()):
+                self._absorb(*submitting.popleft())
                 if self._stopped:
                     return
-            submitting = batch, pool.submit(self._submit, submission)
-        if submitting is not None:
-            self._absorb(*submitting)
+            submitting.append((batch, pool.submit(self._submit, submission)))
+        while submitting and not self._stopped:
+            self._absorb(*submitting.popleft())
 
     def _submit(self, submission: Submission) -> tuple[list[ValidationResult | None], float]:
         """The verdicts of a batch, and the seconds they took."""
@@ -274,7 +276,7 @@ class Loop:
         if count <= 0:
             return None
         request = dict(self._plan.request, start=at, count=count, max_bytes=BATCH_BYTES)
-        return pool.submit(fetch, self._transport, request, self._inputs[number % 3])
+        return pool.submit(fetch, self._transport, request, self._inputs[number % len(self._inputs)])
 
     def _next_size(self, size: int) -> int:
         """Cases of the next batch: one until it is known how long one takes, then as many as BATCH_SECONDS has."""
