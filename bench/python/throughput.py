@@ -2,8 +2,8 @@
 
 usage: throughput.py [--published PYTHON] [-o FILE]
 
-All sides have the same op, the same kernel, float32 and shapes of the same list, up to 16448 elements; they take turns
-in one run, and the best sample of each counts. Needs numpy, bin/gpuemu, and an interpreter with gpuemu 0.1.0.
+All sides have the same op, the same kernel, float32 and shapes of the same list, at most 16448 elements; they take
+turns in one run, and the best sample of each counts. Needs numpy, bin/gpuemu, and an interpreter with gpuemu 0.1.0.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,15 @@ import pool  # noqa: E402
 
 import gpuemu  # noqa: E402 (the path above has it)
 
-DIMS = {"B": [1, 2, 4], "S": [1, 7, 16], "H": [1, 3, 64, 255, 256, 257]}
-SCHEMA = {
-    "name": "softmax", "dims": [{"name": n, "candidates": c} for n, c in DIMS.items()],
-    "inputs": [{"name": "input", "dims": list(DIMS)}], "output": {"name": "output", "dims": list(DIMS)},
-}  # fmt: skip
+# Two lists of shapes: one that fills a few tiles, and many that are tiny, where the price of a case itself shows.
+LISTS = {
+    "[4,16,257]": {"B": [4], "S": [16], "H": [257]},
+    "tiny": {"B": [1, 2, 4], "S": [1, 7, 16], "H": [1, 3, 64, 255, 256, 257]},
+}
 OURS, THEIRS = 4000, 300  # cases of a sample: about a second each
 TIMES = "\u00d7"
+OWN = "ours, everything stored"
+Side = tuple[str, str]  # list of shapes, name
 QUOTED = 2.3  # cases/s of the published gpuemu with its own oracle
 
 
@@ -46,12 +49,12 @@ def softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return out
 
 
-def ours(client: gpuemu.Client, **options: Any) -> float:
+def ours(client: gpuemu.Client, dims: dict[str, list[int]], **options: Any) -> float:
     """Seconds of a case through this client."""
     start = time.perf_counter()
     with np.errstate(all="ignore"):  # mixed values have infinities
         results = client.fuzz_op_client_side(
-            "softmax", run_op=lambda i: softmax(i["input"]), iterations=OURS, seed=7, dtypes=["float32"], shapes=DIMS,
+            "softmax", run_op=lambda i: softmax(i["input"]), iterations=OURS, seed=7, dtypes=["float32"], shapes=dims,
             progress=False, **options,
         )  # fmt: skip
     seconds = time.perf_counter() - start
@@ -60,11 +63,15 @@ def ours(client: gpuemu.Client, **options: Any) -> float:
     return seconds / OURS
 
 
-def published(python: str, socket: str) -> float:
+def published(python: str, socket: str, dims: dict[str, list[int]]) -> float:
     """Seconds of a case through the published client, to our daemon."""
     side = str(Path(__file__).with_name("published_side.py"))
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    command = [python, side, socket, str(THEIRS), json.dumps(SCHEMA)]
+    schema = {
+        "name": "softmax", "dims": [{"name": n, "candidates": c} for n, c in dims.items()],
+        "inputs": [{"name": "input", "dims": list(dims)}], "output": {"name": "output", "dims": list(dims)},
+    }  # fmt: skip
+    command = [python, side, socket, str(THEIRS), json.dumps(schema)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"the published client failed: {done.stderr[-2000:]}")
@@ -85,9 +92,9 @@ def loop(shapes: list[tuple[int, ...]]) -> float:
     return (time.perf_counter() - start) / len(shapes)
 
 
-def shapes_of(client: gpuemu.Client) -> list[tuple[int, ...]]:
+def shapes_of(client: gpuemu.Client, dims: dict[str, list[int]]) -> list[tuple[int, ...]]:
     """The shapes of the cases that `ours` has."""
-    batch = client.get_test_batch("softmax", OURS, 7, dtypes=["float32"], shapes=DIMS)
+    batch = client.get_test_batch("softmax", OURS, 7, dtypes=["float32"], shapes=dims)
     return [tuple(case["inputs"]["input"].shape) for case in batch]
 
 
@@ -98,36 +105,37 @@ def cpu() -> str:
     return platform.machine()
 
 
-def render(best: dict[str, float], noise: dict[str, float], args: argparse.Namespace, load: str) -> str:
-    own = best["ours, normal values, contiguous"]
-    sizes = ", ".join(f"{name} of {'/'.join(map(str, sizes))}" for name, sizes in DIMS.items())
+def render(best: dict[Side, float], noise: dict[Side, float], args: argparse.Namespace, load: str) -> str:
+    tiny = ", ".join(f"{n} of {'/'.join(map(str, c))}" for n, c in LISTS["tiny"].items())
     lines = [
         "# The client\n",
         "Written by `bench/python/throughput.py -o docs/evidence/python.md`: client-side fuzzing of softmax in numpy,",
-        f"float32, {sizes}. The sides take turns in one run, and the best sample of",
-        "each counts; noise is how much slower than the best the median was.\n",
+        "float32. The sides take turns in one run, and the best sample of each counts; noise is how much slower than",
+        f"the best the median was. tiny: {tiny}.\n",
         f"- processor: {cpu()}, {os.cpu_count()} in use",
         f"- ours: gpuemu {gpuemu.__version__}, Python {platform.python_version()}, numpy {np.__version__}",
         f"- method: best of {args.samples} samples of {OURS} cases ({THEIRS} of the published client)",
         f"- load before: {load}",
         f"- date: {date.today().isoformat()}\n",
-        "| side | a case | cases/s | our speed over it | noise |",
-        "|---|---:|---:|---:|---:|",
+        "| shapes | side | a case | cases/s | our speed over it | noise |",
+        "|---|---|---:|---:|---:|---:|",
     ]
-    for name, seconds in best.items():
-        cells = [name, f"{seconds * 1e6:.0f} µs", f"{1 / seconds:.0f}", f"{seconds / own:.2f}{TIMES}",
-                 f"{100 * noise[name]:.0f} %"]  # fmt: skip
+    for (shapes, name), seconds in best.items():
+        own = best[shapes, OWN]
+        cells = [shapes, name, f"{seconds * 1e6:.0f} µs", f"{1 / seconds:.0f}", f"{seconds / own:.2f}{TIMES}",
+                 f"{100 * noise[shapes, name]:.0f} %"]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
-    quoted = ["published gpuemu 0.1.0, whole, quoted", f"{1e3 / QUOTED:.0f} ms", str(QUOTED),
-              f"{1 / QUOTED / own:.0f}{TIMES}", ""]  # fmt: skip
-    lines.append("| " + " | ".join(quoted) + " |")
+    for shapes in LISTS:
+        quoted = [shapes, "published gpuemu 0.1.0, whole, quoted", f"{1e3 / QUOTED:.0f} ms", str(QUOTED),
+                  f"{1 / QUOTED / best[shapes, OWN]:.0f}{TIMES}", ""]  # fmt: skip
+        lines.append("| " + " | ".join(quoted) + " |")
     lines += [
         "",
         "- ours: `Client.fuzz_op_client_side`; cases, fp64 values, error bounds, verdicts and the store are the",
-        "  engine's, in a process of its own. The second row has what is on by default: mixed values, strided and",
-        "  transposed inputs.",
+        "  engine's, in a process of its own. The first row stores every verdict, the second the failures. The third",
+        "  has what is on by default: mixed values, strided and transposed inputs.",
         "- loop by hand: draws normal values, runs the kernel, takes it in float64 for the reference, `np.allclose`;",
-        "  no case can be made again, and the tolerance is a guess.",
+        "  no case can be made again, nothing is kept, no memory is guarded, and the tolerance is a guess.",
         "- published client: gpuemu 0.1.0 from the package index, over NNG, talking to *our* daemon, because its own",
         "  cannot be run here. What it shows is the cost of that client and protocol: a lower bound for the pair.",
         "- quoted: the published gpuemu with its own oracle, 260 cases of 26 ops on a machine with an H200, a Python",
@@ -149,20 +157,20 @@ def main() -> None:
     with pool.Home() as home:
         os.environ.update(GPUEMU_HOME=home.env["GPUEMU_HOME"], GPUEMU_SOCKET=home.env["GPUEMU_SOCKET"])
         client = gpuemu.Client(timeout_ms=60_000)
-        shapes = shapes_of(client)
-        sides: dict[str, Callable[[], float]] = {
-            "ours, normal values, contiguous": lambda: ours(
-                client, value_distribution="normal", layouts=["contiguous"]
-            ),
-            "ours, as it comes": lambda: ours(client),
-            "loop by hand in numpy": lambda: loop(shapes),
-            "published client 0.1.0, our daemon": lambda: published(args.published, home.env["GPUEMU_SOCKET"]),
-        }
-        taken: dict[str, list[float]] = {name: [] for name in sides}
+        sides: dict[Side, Callable[[], float]] = {}
+        plain: dict[str, Any] = {"value_distribution": "normal", "layouts": ["contiguous"]}
+        for shapes, dims in LISTS.items():
+            sides[shapes, OWN] = partial(ours, client, dims, **plain)
+            sides[shapes, "ours, failures stored"] = partial(ours, client, dims, store="failures", **plain)
+            sides[shapes, "ours, as it comes"] = partial(ours, client, dims)
+            sides[shapes, "loop by hand in numpy"] = partial(loop, shapes_of(client, dims))
+            theirs = partial(published, args.published, home.env["GPUEMU_SOCKET"], dims)
+            sides[shapes, "published client 0.1.0, our daemon"] = theirs
+        taken: dict[Side, list[float]] = {side: [] for side in sides}
         for _ in range(args.samples):
-            for name, measure in sides.items():
-                taken[name].append(measure())
-                print(f"{name}: {taken[name][-1] * 1e6:.0f} µs", file=sys.stderr, flush=True)
+            for side, measure in sides.items():
+                taken[side].append(measure())
+                print(f"{' '.join(side)}: {taken[side][-1] * 1e6:.0f} µs", file=sys.stderr, flush=True)
         client.close()
     best = {name: min(t) for name, t in taken.items()}
     noise = {name: statistics.median(t) / min(t) - 1 for name, t in taken.items()}
