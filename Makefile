@@ -126,7 +126,7 @@ evidence:
 	GPUEMU_DETECTION_RECORD=$(CURDIR)/docs/evidence/detection.md \
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 
-# The parts against numpy, then the engine. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
+# The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:
 	@sh bench/run.sh $(BENCHFLAGS)
 

@@ -1,9 +1,14 @@
 #!/bin/sh
-# run.sh [speed|engine] [FLAGS]: one table with flags, or both without any. Flags alone are those of the speed table.
+# run.sh [speed|engine|python] [FLAGS]: one table with flags, or all without any. Flags alone are those of the speed table.
 set -eu
 cd "$(dirname "$0")/.."
+python() {
+	CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/gpuemu
+	.cache/python-venv/bin/python bench/python/throughput.py "$@"
+}
 case ${1-} in
-"") sh bench/speed/run.sh && exec sh bench/engine/run.sh ;;
+"") sh bench/speed/run.sh && sh bench/engine/run.sh && python ;;
 speed | engine) table=$1 && shift && exec sh "bench/$table/run.sh" "$@" ;;
+python) shift && python "$@" ;;
 *) exec sh bench/speed/run.sh "$@" ;;
 esac
