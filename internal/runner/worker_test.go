@@ -5,7 +5,10 @@ package runner
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -210,6 +213,22 @@ def f(inputs):
 }
 
 // TestRelease: memory that was given back is used again, and what was not given back stays as it is.
+// A module that the candidate imports is read anew by the next process, also where it was edited within a second and has
+// the same size: cached bytecode would be that of before.
+func TestWorkerReadsModulesAnew(t *testing.T) {
+	dir := t.TempDir()
+	stamp := time.Unix(1_700_000_000, 0)
+	for _, want := range []float64{2, 3} {
+		file(t, dir, "helper.py", fmt.Sprintf("FACTOR = %v\n", want), 0o600)
+		if err := os.Chtimes(filepath.Join(dir, "helper.py"), stamp, stamp); err != nil {
+			t.Fatal(err)
+		}
+		r := function(t, "import numpy as np\nfrom helper import FACTOR\n"+
+			"def f(inputs):\n    return inputs['x'] * np.float32(FACTOR)\n", Spec{Dir: dir})
+		wantFloats(t, mustRun(t, r, small(t)), want, 2*want, 3*want)
+	}
+}
+
 func TestRelease(t *testing.T) {
 	r := function(t, `
 def f(inputs, n=1, add=0.0):
