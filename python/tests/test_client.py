@@ -416,6 +416,28 @@ def test_minimize_a_kernel_of_this_process(client: Client) -> None:
         client.minimize(99, run_op=tail)
 
 
+def test_own_op_without_a_reference(client: Client) -> None:
+    with pytest.raises(ClientError, match="reference=") as caught:
+        client.fuzz_op_client_side("axpy", softmax)
+    assert caught.value.code == "campaign-unknown-op"
+
+
+def test_findings_of_the_first_run_stay_where_the_second_raises(client: Client) -> None:
+    calls: list[int] = []
+
+    def once(inputs: dict[str, Any]) -> Any:
+        calls.append(1)
+        if len(calls) % 2 == 0:
+            raise ValueError("only once")
+        inputs["input"][...] = 7
+        return np.zeros_like(inputs["input"])
+
+    options: dict[str, Any] = {"iterations": 1, "seed": 1, "shapes": {"B": [2]}}
+    results = client.fuzz_op_client_side("relu", once, repeat=True, **options)
+    assert results.failures[0].reason in ("raised", "input_modified")
+    assert [f["kind"] for f in results.failures[0].findings] == ["input_modified"]
+
+
 def test_mistakes_of_the_caller_are_named(client: Client) -> None:
     x = {"input": np.ones((1, 1, 2), np.float32)}
     for wrong in (1e-3, {"abs": 1}, {}):

@@ -91,7 +91,7 @@ def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
             yield parse_case(header, image)
     finally:
         if not response.isclosed():
-            transport.close()
+            transport.give_up(response)
 
 
 def snapshot(view: View) -> dict[str, Any]:

@@ -342,7 +342,13 @@ class Client:
             plan.reference = _reference_hook(reference)
         if on_case is not None:
             plan.on_result = _case_hook(where, on_case)
-        return _fuzzing.Loop(self._fresh(), plan).run()
+        try:
+            return _fuzzing.Loop(self._fresh(), plan).run()
+        except ClientError as exc:
+            if exc.code != "campaign-unknown-op" or reference is not None:
+                raise
+            own = "an op of your own needs op_schema= and reference=, a function that computes what is right"
+            raise ClientError(exc.message, exc.code, f"{exc.hint}; {own}") from None
 
     def _cases(
         self, op_name: str, seed: int | None, op_schema: Schema | None = None,

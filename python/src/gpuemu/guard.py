@@ -201,12 +201,16 @@ class Guard:
         first = case.index % 2  # which of the two patterns
         run = self._once(inputs, specs, attrs, first)
         findings = run.findings
-        if run.suspects:
-            other = self._once(inputs, specs, attrs, 1 - first)
+        try:
+            other = self._once(inputs, specs, attrs, 1 - first) if run.suspects else None
+            second = self._once(inputs, specs, attrs, 1 - first) if self.repeat else None
+        except Refusal as refusal:
+            refusal.findings = findings + refusal.findings  # what was seen before stays true
+            raise
+        if other is not None:
             findings += _unwritten(specs, run, other, first)
         again = None
-        if self.repeat:
-            second = self._once(inputs, specs, attrs, 1 - first)
+        if second is not None:
             again = second.outputs
             if again.keys() != run.outputs.keys():
                 what = f"{self._name} returned the outputs {list(run.outputs)}, and {list(again)} when run once more"
