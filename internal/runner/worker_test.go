@@ -212,9 +212,9 @@ def f(inputs):
 	wantFloats(t, mustRun(t, r, other), 1, 2, 3)
 }
 
-// TestRelease: memory that was given back is used again, and what was not given back stays as it is.
-// A module that the candidate imports is read anew by the next process, also where it was edited within a second and has
-// the same size: cached bytecode would be that of before.
+// TestRelease: memory that was given back is used again, and what was not given back stays as it is. A module that
+// the candidate imports is read anew by the next process, also where it was edited within a second and has the same
+// size: cached bytecode would be that of before.
 func TestWorkerReadsModulesAnew(t *testing.T) {
 	dir := t.TempDir()
 	stamp := time.Unix(1_700_000_000, 0)
