@@ -35,6 +35,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Runs pytest with the plugin on a file with these tests, below the kernels."""
     # Where the package is installed its entry point loads the plugin as well, and pytest refuses it twice.
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    for name in ("CI", "BUILD_NUMBER"):  # with them pytest repeats whole reports in its summary
+        monkeypatch.delenv(name, raising=False)
 
     def run(tests: str, *options: str) -> pytest.RunResult:
         pytester.makepyfile(test_of_a_user=KERNELS + tests)
