@@ -7,6 +7,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/gemm"
+	"gpuemu/internal/oracle"
 )
 
 // A matrix holds values and errors apart, as package gemm takes them.
@@ -258,22 +259,7 @@ func (c *call) heads(m int, visible func(b int) func(i int) (lo, hi int)) error 
 
 func attentionBack(c *call) error {
 	m, n := c.dim("M"), c.dim("N")
-	causal, width := c.attrs.Bool("causal"), c.attrs.Int("window")
-	off := 0
-	if c.attrs.Str("align") != "top_left" {
-		off = n - m
-	}
-	visible := func(i int) (lo, hi int) {
-		hi = n
-		if causal {
-			hi = min(n, i+off+1)
-		}
-		if width > 0 && width < n+m {
-			lo = i + off - width + 1
-		}
-		lo = min(max(0, lo), n)
-		return lo, max(lo, hi)
-	}
+	visible := oracle.VisibleKeys(c.attrs, m, n)
 	return c.heads(m, func(int) func(int) (int, int) { return visible })
 }
 

@@ -284,16 +284,14 @@ func (c *call) attentionScale(d int) num {
 	return c.constant(1 / math.Sqrt(float64(d)))
 }
 
-func (c *call) attention() error {
-	q, k, v, out := c.data("q"), c.data("k"), c.data("v"), c.out("output")
-	m, n, d := c.dim("M"), c.dim("N"), c.dim("D")
-	hq, hkv := c.dim("HQ"), c.dim("HKV")
-	causal, window := c.attrs.Bool("causal"), c.attrs.Int("window")
+// VisibleKeys returns which keys a query row of attention sees: those from lo on and below hi, of n keys and m rows.
+func VisibleKeys(attrs opspec.Attrs, m, n int) func(i int) (lo, hi int) {
+	causal, window := attrs.Bool("causal"), attrs.Int("window")
 	off := 0
-	if c.attrs.Str("align") != "top_left" {
+	if attrs.Str("align") != "top_left" {
 		off = n - m
 	}
-	visible := func(i int) (lo, hi int) {
+	return func(i int) (lo, hi int) {
 		hi = n
 		if causal {
 			hi = min(n, i+off+1)
@@ -304,6 +302,13 @@ func (c *call) attention() error {
 		lo = min(max(0, lo), n)
 		return lo, max(lo, hi)
 	}
+}
+
+func (c *call) attention() error {
+	q, k, v, out := c.data("q"), c.data("k"), c.data("v"), c.out("output")
+	m, n, d := c.dim("M"), c.dim("N"), c.dim("D")
+	hq, hkv := c.dim("HQ"), c.dim("HKV")
+	visible := VisibleKeys(c.attrs, m, n)
 	for bh := range c.dim("B") * hq {
 		kv := bh/hq*hkv + bh%hq*hkv/hq
 		c.attend(out, bh*m*d, head{
