@@ -31,7 +31,6 @@ BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemo
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
 MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
-CASES_TYPE = "application/vnd.gpuemu.cases"
 SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
 INHERITED = ("config", "python", "brief")  # the first header of a submission says them for all
 
