@@ -250,14 +250,13 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 		}
 		return in, err
 	}
-	if in.cas, err = opspec.ParseCase(sub.Case); err != nil {
+	// Whether or not it is used: nobody else will ask for it. Most texts are those that were handed out, and what they
+	// say is known then.
+	if in.ahead = j.engine.ahead.take(sess.caseKey(sub.Case)); in.ahead != nil {
+		in.cas, in.schema = in.ahead.cas, sess.subject.schema // see prepare
+	} else if err := j.parse(in, sub.Case); err != nil {
 		return nil, err
 	}
-	if err := ofOp(in.cas, sess.subject.name); err != nil {
-		return nil, err
-	}
-	in.schema = sess.subject.schemaOf(in.cas)
-	in.ahead = j.engine.ahead.take(sess.caseKey(in.cas.String())) // whether or not it is used: nobody else will ask for it
 	if !sub.needsReference() {
 		return in, nil
 	}
@@ -267,6 +266,20 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 	}
 	in.inputs, err = j.engine.inputsOfText(ctx, in.schema, in.cas)
 	return in, err
+}
+
+// parse reads the text of a case, which may be written in another way than it was handed out.
+func (j *Judging) parse(in *situation, text string) error {
+	var err error
+	if in.cas, err = opspec.ParseCase(text); err != nil {
+		return err
+	}
+	if err := ofOp(in.cas, in.session.subject.name); err != nil {
+		return err
+	}
+	in.schema = in.session.subject.schemaOf(in.cas)
+	in.ahead = j.engine.ahead.take(in.session.caseKey(in.cas.String()))
+	return nil
 }
 
 // judgeSubmission judges what a client reports of a case. A panic is our own fault and no verdict.

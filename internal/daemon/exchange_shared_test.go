@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +19,7 @@ import (
 
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/wire"
@@ -47,6 +51,91 @@ func TestHandOutShared(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Small images are gathered and written together, large ones by themselves. What cannot be written is told of the first
+// case that is not there; the cases before an error are all handed out.
+func TestHandOutGathers(t *testing.T) {
+	file := sharedFileOf(t)
+	open := func() *sharedFile {
+		f, err := openShared(t.Context(), file, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	storage := func(n int) []tensor.Named {
+		x := tensor.New(dtype.Uint8, tensor.Shape{n})
+		for i := range x.Data {
+			x.Data[i] = byte(n + i)
+		}
+		return []tensor.Named{{Name: "x", Tensor: x}}
+	}
+	sizes := []int{10, 0, maxGathered - 1000, 2000, maxGathered, maxGathered + 1, 3, maxGathered + 7, maxGathered / 2, 5}
+	var answer bytes.Buffer
+	out := &handOut{w: bufio.NewWriter(&answer), shared: open()}
+	for i, n := range sizes {
+		if err := out.put(&wire.CaseHeader{Index: i}, storage(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.refuse(len(sizes), errors.New("no more")); err != nil || !out.ended {
+		t.Fatalf("refuse = %v, ended %v", err, out.ended)
+	}
+	for i, n := range sizes {
+		h := nextCase(t, &answer)
+		image, err := readFile(file, h.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := tensor.ParseSafetensors(image)
+		if err != nil || h.Index != i || !reflect.DeepEqual(got, storage(n)) {
+			t.Errorf("case %d of %d bytes came as case %d at %v: %v", i, n, h.Index, h.Bytes, err)
+		}
+	}
+	if h := nextCase(t, &answer); h.Error == nil || h.Index != len(sizes) {
+		t.Errorf("the last part is %+v, want the error of case %d", h, len(sizes))
+	}
+
+	answer.Reset()
+	out = &handOut{w: bufio.NewWriter(&answer), shared: open()}
+	for i := range 3 {
+		if i == 1 {
+			out.shared.Close()
+		}
+		if err := out.put(&wire.CaseHeader{Index: 7 + i}, storage(maxGathered/2+1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.end(); err != nil {
+		t.Fatal(err)
+	}
+	if h := nextCase(t, &answer); h.Index != 7 || h.Error == nil || h.Error.Code != string(BadShared) {
+		t.Errorf("the first part is %+v, want the error of case 7", h)
+	}
+	if answer.Len() > 0 {
+		t.Errorf("%d bytes follow the error", answer.Len())
+	}
+}
+
+// nextCase reads a part without an image. That of an error has not even its length.
+func nextCase(t *testing.T, r io.Reader) *wire.CaseHeader {
+	t.Helper()
+	text, err := readHeader(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &wire.CaseHeader{}
+	if err := json.Unmarshal(text, h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Error == nil {
+		if image, err := readImage(r, func(int64) error { return nil }); err != nil || len(image) > 0 {
+			t.Fatalf("an image of %d bytes, %v", len(image), err)
+		}
+	}
+	return h
 }
 
 // What says which cases there are: attributes, a text, a number of bytes.

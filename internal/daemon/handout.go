@@ -23,6 +23,8 @@ const (
 	maxHandOut = 1_000_000
 	// imageAlign is what the images in a shared file begin at multiples of: the cache line of every CPU we know.
 	imageAlign = 64
+	// maxGathered is how many bytes of images are written to a shared file at once, with one call of the system.
+	maxGathered = 256 << 10
 )
 
 // cases handles POST /v1/cases: one part per case, and a header of length 0 at the end.
@@ -108,46 +110,106 @@ type handOut struct {
 	bytes  int64       // of images so far
 	next   int64       // where the next image may begin in the shared file
 	ended  bool        // an error was the last part
+
+	// Images that are still to be written to the shared file, from byte begin on, and what the answer says of them. The
+	// first is that of case first.
+	images []byte
+	begin  int64
+	heads  []byte
+	first  int
 }
 
 // put writes a case. Its image is in the shared file before its header is sent.
 func (o *handOut) put(h *wire.CaseHeader, storages []tensor.Named) error {
-	if o.shared == nil {
-		head, size, err := partHead(h, storages)
-		if err != nil {
-			return err
-		}
-		o.bytes += size
-		if _, err := o.w.Write(head); err != nil {
-			return err
-		}
-		return tensor.WriteSafetensors(o.w, storages, nil)
+	if o.shared != nil {
+		return o.share(h, storages)
 	}
-	var size counter
-	if err := tensor.WriteSafetensors(&size, storages, nil); err != nil {
-		return err
-	}
-	begin := (o.next + imageAlign - 1) / imageAlign * imageAlign
-	if begin+size.n > maxTensors {
-		return o.refuse(h.Index, diag.Errorf(TooLarge, "set max_bytes, or ask for fewer cases at once",
-			"the images have more than %d bytes", int64(maxTensors)))
-	}
-	if err := tensor.WriteSafetensors(io.NewOffsetWriter(o.shared, begin), storages, nil); err != nil {
-		return o.refuse(h.Index, o.shared.fault("write", err))
-	}
-	o.bytes, o.next = o.bytes+size.n, begin+size.n
-	h.Bytes = []int64{begin, o.next}
-	head, _, err := partHead(h, nil)
+	head, size, err := partHead(h, storages)
 	if err != nil {
 		return err
 	}
-	binary.LittleEndian.PutUint64(head[len(head)-8:], 0) // not even an image without tensors
-	_, err = o.w.Write(head)
+	o.bytes += size
+	if _, err := o.w.Write(head); err != nil {
+		return err
+	}
+	return tensor.WriteSafetensors(o.w, storages, nil)
+}
+
+// share is put where there is a shared file. Small images are gathered.
+func (o *handOut) share(h *wire.CaseHeader, storages []tensor.Named) error {
+	data := int64(0)
+	for _, st := range storages {
+		data += int64(len(st.Tensor.Data))
+	}
+	if int64(len(o.images))+data > maxGathered {
+		if err := o.flush(); err != nil || o.ended {
+			return err
+		}
+	}
+	begin := (o.next + imageAlign - 1) / imageAlign * imageAlign
+	if begin+data > maxTensors {
+		return o.refuse(h.Index, diag.Errorf(TooLarge, "set max_bytes, or ask for fewer cases at once",
+			"the images have more than %d bytes", int64(maxTensors)))
+	}
+	if data > maxGathered {
+		to := &offsetWriter{o.shared, begin}
+		if err := tensor.WriteSafetensors(to, storages, nil); err != nil {
+			return o.refuse(h.Index, o.shared.fault("write", err))
+		}
+		o.next = to.at
+	} else {
+		if len(o.images) == 0 {
+			o.images, o.begin, o.first = newImage(maxGathered + maxGathered/4)[:0], begin, h.Index // headers and gaps
+		}
+		o.images = append(o.images, make([]byte, begin-o.begin-int64(len(o.images)))...)
+		var err error
+		if o.images, err = tensor.AppendSafetensors(o.images, storages); err != nil {
+			return err
+		}
+		o.next = o.begin + int64(len(o.images))
+	}
+	o.bytes += o.next - begin
+	h.Bytes = []int64{begin, o.next}
+	text, err := marshal(h)
+	if err != nil {
+		return err
+	}
+	o.heads = append(binary.LittleEndian.AppendUint32(o.heads, uint32(len(text))), text...)
+	o.heads = binary.LittleEndian.AppendUint64(o.heads, 0) // not even an image without tensors
+	return nil
+}
+
+// flush writes what was gathered.
+func (o *handOut) flush() error {
+	images, heads := o.images, o.heads
+	o.images, o.heads = nil, o.heads[:0]
+	defer freeImage(images)
+	if len(images) > 0 {
+		if _, err := o.shared.WriteAt(images, o.begin); err != nil {
+			return o.refuse(o.first, o.shared.fault("write", err))
+		}
+	}
+	_, err := o.w.Write(heads)
 	return err
 }
 
-// refuse ends a hand-out with an error.
+// offsetWriter writes to a file from a place on, and says where it ended.
+type offsetWriter struct {
+	io.WriterAt
+	at int64
+}
+
+func (w *offsetWriter) Write(b []byte) (int, error) {
+	n, err := w.WriteAt(b, w.at)
+	w.at += int64(n)
+	return n, err
+}
+
+// refuse ends a hand-out with an error. The cases before it are handed out.
 func (o *handOut) refuse(i int, err error) error {
+	if flushed := o.flush(); flushed != nil || o.ended {
+		return flushed
+	}
 	text, err := marshal(wire.CaseHeader{Index: i, Error: toWire(err)})
 	if err != nil {
 		return err
@@ -164,8 +226,8 @@ func (o *handOut) refuse(i int, err error) error {
 
 // end says that all cases were handed out.
 func (o *handOut) end() error {
-	if o.ended {
-		return nil
+	if err := o.flush(); err != nil || o.ended {
+		return err
 	}
 	if _, err := o.w.Write(make([]byte, 4)); err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/store"
+	"gpuemu/internal/tensor"
 )
 
 // This file implements the server's life and what its handlers share.
@@ -48,6 +49,7 @@ type Server struct {
 	mux     *http.ServeMux
 	v1      *v1Handler
 	configs config.Cache
+	images  tensor.Images // of submissions
 	patience
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it

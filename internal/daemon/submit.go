@@ -140,6 +140,7 @@ type desk struct {
 	parts    []*submittedPart
 	projects map[[2]string]campaign.Project
 	files    map[string]*sharedFile
+	images   tensor.Images     // their forms; used by all judges
 	taken    map[string][]span // of the files, by parts before; in order
 	free     chan struct{}     // has room for another judgement
 	work     chan func()       // judgements, for the judges
@@ -254,7 +255,7 @@ func (d *desk) take(header []byte, body io.Reader) error {
 	}
 	d.judge(func() {
 		defer leave()
-		sub, err := submission(h, image)
+		sub, err := submission(h, image, &d.s.images)
 		if err == nil {
 			p.judged, err = d.judging.Judge(d.ctx, project, sub)
 		}
@@ -366,7 +367,7 @@ func (d *desk) finish() error {
 }
 
 // submission divides the tensors of an image by their prefixes, and converts the header.
-func submission(h *wire.SubmitHeader, image []byte) (*campaign.Submission, error) {
+func submission(h *wire.SubmitHeader, image []byte, images *tensor.Images) (*campaign.Submission, error) {
 	sub := &campaign.Submission{Op: h.Op, Case: h.Case, Attrs: h.Kwargs, Time: time.Duration(h.TimeNS)}
 	if h.Seed != nil {
 		sub.Seed = uint64(*h.Seed)
@@ -404,15 +405,13 @@ func submission(h *wire.SubmitHeader, image []byte) (*campaign.Submission, error
 	if len(image) == 0 && sub.Failure != nil {
 		return sub, nil
 	}
-	return sub, divide(sub, image)
+	tensors, err := images.Parse(image)
+	divide(sub, tensors)
+	return sub, err
 }
 
-// divide gives the tensors of an image their places in a submission.
-func divide(sub *campaign.Submission, image []byte) error {
-	tensors, _, err := tensor.ParseSafetensors(image)
-	if err != nil {
-		return err
-	}
+// divide gives tensors their places in a submission.
+func divide(sub *campaign.Submission, tensors []tensor.Named) {
 	places := []struct {
 		prefix string
 		list   *[]tensor.Named
@@ -426,7 +425,6 @@ func divide(sub *campaign.Submission, image []byte) error {
 			}
 		}
 	}
-	return nil
 }
 
 // tailOf returns the end of a text, where traces say what happened.

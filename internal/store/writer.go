@@ -181,8 +181,14 @@ func insertRows(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) er
 		return err
 	}
 	defer stmt.Close()
+	// For a statement whose context may end the driver starts a goroutine, which takes longer than to insert a row. The
+	// end of ctx is seen between rows.
+	endless := context.WithoutCancel(ctx)
 	for _, r := range rows {
-		if _, err := stmt.ExecContext(ctx, campaign, r.index, r.op, r.dtype, r.seed, r.verdict, r.failed, r.maxAbs,
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := stmt.ExecContext(endless, campaign, r.index, r.op, r.dtype, r.seed, r.verdict, r.failed, r.maxAbs,
 			r.finished, r.inputs, r.body); err != nil {
 			return err
 		}

@@ -59,6 +59,20 @@ type entry struct {
 // It accepts no file that the format forbids: no duplicate names, no unknown fields, no holes, overlaps or
 // trailing bytes. Errors name the tensor and the field.
 func ParseSafetensors(b []byte) ([]Named, map[string]string, error) {
+	raw, data, err := divide(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := newHeaderParser(raw)
+	if err := p.parse(); err != nil {
+		return nil, nil, err
+	}
+	ts, err := tensorsOf(p.entries, data)
+	return ts, p.metadata, err
+}
+
+// divide returns the JSON header of a file, and its data.
+func divide(b []byte) (header, data []byte, err error) {
 	if len(b) < 8 {
 		return nil, nil, diag.Errorf(SafetensorsHeader, "check that this is a complete safetensors file",
 			"safetensors: file has %d bytes, the header length alone takes 8", len(b))
@@ -72,23 +86,23 @@ func ParseSafetensors(b []byte) ([]Named, map[string]string, error) {
 		return nil, nil, diag.Errorf(SafetensorsHeader, "the file is truncated; write or copy it again",
 			"safetensors: header length is %d, only %d bytes follow", n, len(b)-8)
 	}
-	p := newHeaderParser(b[8 : 8+n])
-	if err := p.parse(); err != nil {
-		return nil, nil, err
+	return b[8 : 8+n], b[8+n:], nil
+}
+
+// tensorsOf gives the entries of a header their data.
+func tensorsOf(entries []entry, data []byte) ([]Named, error) {
+	if err := checkRanges(entries, int64(len(data))); err != nil {
+		return nil, err
 	}
-	data := b[8+n:]
-	if err := checkRanges(p.entries, int64(len(data))); err != nil {
-		return nil, nil, err
-	}
-	ts := make([]Named, len(p.entries))
-	for i, e := range p.entries {
+	ts := make([]Named, len(entries))
+	for i, e := range entries {
 		t, err := FromBytes(e.dtype, e.shape, alignedTo(e.dtype.Size(), data[e.begin:e.end:e.end]))
 		if err != nil {
-			return nil, nil, inField(err, e.name, "data_offsets")
+			return nil, inField(err, e.name, "data_offsets")
 		}
 		ts[i] = Named{e.name, t}
 	}
-	return ts, p.metadata, nil
+	return ts, nil
 }
 
 // alignedTo returns b, or a copy of it when its first byte is not at a multiple of size.
