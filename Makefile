@@ -24,7 +24,7 @@ export HOME := $(CURDIR)/.cache/home
 endif
 
 .PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow device fuzz-quick fuzz soak evidence bench \
-	example build generate clean
+	fixtures example build generate clean
 
 all: build
 
@@ -129,6 +129,11 @@ evidence:
 # The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:
 	@sh bench/run.sh $(BENCHFLAGS)
+
+# The compiled kernels of testdata/ptx that need no GPU, by clang 14, 16, 19 and 22; bench/device/artifacts.sh makes the
+# others.
+fixtures:
+	@sh tools/make-fixtures.sh
 
 # The main job on the example project.
 example: build
