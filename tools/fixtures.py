@@ -16,6 +16,7 @@ import sys
 KERNELS = pathlib.Path("testdata/kernels")
 PTX = pathlib.Path("testdata/ptx")
 MANIFEST = PTX / "manifest.json"
+PAIRS_MANIFEST = KERNELS / "pairs" / "manifest.json"
 
 # How each clang is told the version of PTX: the option came with 16, and 22 stops without one.
 PTX_VERSION = {
@@ -24,6 +25,10 @@ PTX_VERSION = {
     19: "--cuda-feature=+ptx83",
     22: "--cuda-feature=+ptx86",
 }
+# Pairs are for one machine and one version of PTX, so that compilers can be compared too.
+PAIR_ISA = "--cuda-feature=+ptx78"
+PAIR_BUILD = "clang-19 -O3"
+CASE = r"^(?://|#) case (\w+): (fault|edit), ([\w -]+): (.*)$"
 LINES = "-gline-directives-only"
 DWARF = "-O0 -g"  # with optimisation clang drops the sections and keeps the lines
 
@@ -67,7 +72,13 @@ def merge(parts: list[str], files: list[dict[str, object]], manifest: pathlib.Pa
     if manifest.exists():
         kept = [f for f in json.loads(manifest.read_text())["files"] if f["path"].split("/")[0] not in parts]
     files = sorted(kept + files, key=lambda f: str(f["path"]))
-    manifest.write_text(json.dumps({"files": files}, indent=1) + "\n")
+    write(manifest, "files", files)
+
+
+def write(manifest: pathlib.Path, key: str, rows: list[dict[str, object]]) -> None:
+    """One line per row, so that a difference between two versions is read row by row."""
+    body = ",\n".join(json.dumps(row) for row in rows)
+    manifest.write_text(f'{{"{key}": [\n{body}\n]}}\n')
 
 
 def version(clang: int) -> str:
@@ -82,11 +93,11 @@ def system() -> str:
     return f"{release['PRETTY_NAME']}, x86-64"
 
 
-def clang_flags(clang: int, arch: str) -> str:
+def clang_flags(clang: int, arch: str, isa: str = "") -> str:
     """What every call of clang has; paths in debug information are relative to the source."""
     return (
-        f"-x cuda --cuda-device-only --cuda-gpu-arch={arch} {PTX_VERSION[clang]} -nocudainc -nocudalib -std=c++17"
-        f" -fdebug-compilation-dir=. -ffile-prefix-map=/usr/lib/llvm-{clang}/lib/clang=clang -S"
+        f"-x cuda --cuda-device-only --cuda-gpu-arch={arch} {isa or PTX_VERSION[clang]} -nocudainc -nocudalib"
+        f" -std=c++17 -fdebug-compilation-dir=. -ffile-prefix-map=/usr/lib/llvm-{clang}/lib/clang=clang -S"
     )
 
 
@@ -124,15 +135,59 @@ def corpus() -> list[dict[str, object]]:
     return made
 
 
+def side(name: str, build: str, after: bool, source: pathlib.Path) -> tuple[dict[str, object], dict[str, object]]:
+    """Compiles one side of a pair; returns its part of the manifest of pairs and of the manifest of files."""
+    compiler, _, extra = build.partition(" ")
+    clang = int(compiler.removeprefix("clang-"))
+    flags = f"{clang_flags(clang, 'sm_80', PAIR_ISA)} {extra} -DCASE_{name}{' -DAFTER' if after else ''}"
+    out = PTX / "pairs" / f"{name}.{'after' if after else 'before'}.ptx"
+    text = compile_clang(clang, flags, source, out)
+    found = entries(text)
+    entry = next((e for e in found if name in e), found[0])
+    path = out.relative_to(PTX).as_posix()
+    made: dict[str, object] = {"path": path, "source": source.as_posix(), "compiler": compiler}
+    made |= {"version": version(clang), "flags": flags, "arch": "sm_80", "entries": found, "made_on": system()}
+    return {"ptx": path, "source": source.name, "compiler": compiler, "flags": flags, "entry": entry}, made
+
+
+def pairs() -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """The cases of testdata/kernels/pairs: their manifest and the files made for it."""
+    cases, made = [], []
+    for source in sorted((KERNELS / "pairs").glob("*.cu")):
+        text = source.read_text()
+        builds = {m[1]: (m[2], m[3]) for m in re.finditer(r"^// build (\w+): (.*) => (.*)$", text, re.M)}
+        for name, kind, group, what in re.findall(CASE, text, re.M):
+            before, after = builds.pop(name, (PAIR_BUILD, PAIR_BUILD))
+            old, old_file = side(name, before, False, source)
+            new, new_file = side(name, after, True, source)
+            cases.append({"name": name, "kind": kind, "class": group, "what": what, "before": old, "after": new})
+            made += [old_file, new_file]
+        if builds:
+            sys.exit(f"{source}: builds of cases that do not exist: {', '.join(builds)}")
+    return cases, made
+
+
+def merge_cases(language: str, cases: list[dict[str, object]]) -> None:
+    """Writes the cases of one language into the manifest of pairs and keeps those of the other."""
+    kept = []
+    if PAIRS_MANIFEST.exists():
+        kept = [c for c in json.loads(PAIRS_MANIFEST.read_text())["pairs"] if c["language"] != language]
+    cases = kept + [{"name": c["name"], "language": language, **c} for c in cases]
+    cases.sort(key=lambda c: (str(c["language"]), str(c["kind"]), str(c["class"]), str(c["name"])))
+    write(PAIRS_MANIFEST, "pairs", cases)
+
+
 def main() -> None:
     """Makes all anew: a file whose job is gone disappears."""
-    parts = [f"clang{v}" for v in PTX_VERSION]
+    parts = [f"clang{v}" for v in PTX_VERSION] + ["pairs"]
     for part in parts:
         shutil.rmtree(PTX / part, ignore_errors=True)
-    made = corpus()
+    cases, files = pairs()
+    merge_cases("cuda", cases)
+    made = corpus() + files
     merge(parts, made)
     kernels = sum(len(f["entries"]) for f in made)  # type: ignore[arg-type]
-    print(f"{len(made)} files, {kernels} kernels in {PTX}")
+    print(f"{len(made)} files, {kernels} kernels in {PTX}; {len(cases)} pairs")
 
 
 if __name__ == "__main__":
