@@ -121,9 +121,10 @@ type Function struct {
 // Register is a register that a function uses.
 type Register struct {
 	Name  string
-	Type  string // "b32", "pred"
-	Vec   string // "v2", "v4" or ""
-	Index int    // in Function.Registers
+	Type  string    // "b32", "pred"
+	Vec   string    // "v2", "v4" or ""
+	Index int       // in Function.Registers
+	Var   *Variable // that declares it
 }
 
 // Block is what stands between braces. Names are local to it.
@@ -176,11 +177,11 @@ type Operand struct {
 	Pos
 	Kind      Kind
 	Not       bool   // !p
+	Generic   bool   // generic(symbol)
+	HasOffset bool   // there is an offset, even if it is 0
 	Text      string // a name, or a number as written
 	Field     string // "x" of %tid.x, "b0" of %r1.b0
-	Generic   bool   // generic(symbol)
 	Offset    int64  // behind a name
-	HasOffset bool   // even if it is 0
 	Value     uint64
 	List      []Operand
 	Reg       *Register

@@ -157,7 +157,7 @@ var modifiers = set(`
 	replace global_address rank box_dim global_dim global_stride element_stride elemtype interleave_layout swizzle_mode
 	swizzle_atomicity fill_mode cp_fenceproxy
 	alloc dealloc relinquish_alloc_permit ld st wait::ld wait::st cp shift commit fence::before_thread_sync
-	fence::after_thread_sync ws pack::16b unpack::16b warpx2::02_13 warpx2::01_23 warpx4 arrive::one ashift
+	fence::after_thread_sync ws pack::16b unpack::16b warpx2::02_13 warpx2::01_23 warpx4 mbarrier::arrive::one ashift
 	collector::a::fill collector::a::use collector::a::lastuse collector::a::discard
 	collector::b0::fill collector::b0::use collector::b0::lastuse collector::b0::discard
 	collector::b1::fill collector::b1::use collector::b1::lastuse collector::b1::discard
@@ -179,29 +179,23 @@ func set(names string) map[string]bool {
 	return m
 }
 
-// knownModifier reports whether a modifier is in the table or is a size: v4, x2, m16n8k16, 16x256b, 32x32bx2.
+// knownModifier reports whether a modifier is in the table or is a size: v4, x2, m16n8k16, 16x256b, 16x32bx2.
 func knownModifier(mod string) bool {
 	if modifiers[mod] {
 		return true
 	}
-	letters, digits := "", false
-	for _, c := range []byte(mod) {
-		if class[c]&clsDigit != 0 {
-			digits = true
-		} else if digits || letters == "" {
-			letters += string(c)
-			digits = false
-		} else {
-			return false
+	letters := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return -1
 		}
+		return c
+	}, mod)
+	if len(letters) == len(mod) {
+		return false
 	}
 	switch letters {
-	case "v", "x", "mn", "mnk":
-		return digits
-	case "xb":
-		return !digits
-	case "xbx":
-		return digits
+	case "v", "x", "mn", "mnk", "xb", "xbx":
+		return true
 	}
 	return false
 }

@@ -14,6 +14,8 @@ const (
 	maxSource = 256 << 20
 	// maxNesting is how deep blocks, initial values and constant expressions may be nested.
 	maxNesting = 100
+	// maxBranches is how many targets all branches of a module may have together: each costs an edge of a graph.
+	maxBranches = 1 << 22
 )
 
 // ReadFile parses a file.
@@ -65,10 +67,11 @@ type parser struct {
 	fn        *Function // whose body is read
 	loc       *Loc      // the source line in effect
 	depth     int       // of nesting
+	branches  int       // targets of all branches so far
 	mnemonics map[string]*mnemonic
 	instrs    arena[Instr]
 	operands  arena[Operand]
-	pointers  arena[*Instr]
+	stack     []Operand // of lists that are not complete
 }
 
 // arena hands out pieces of larger slices: a module has many small nodes that live equally long.

@@ -202,27 +202,20 @@ func (p *parser) instruction(at Pos, guard *Operand) *Instr {
 		return in
 	}
 	in.Op, in.Mods, in.info = m.op, m.mods, m.info
-	var args [16]Operand
-	n := 0
+	begin := len(p.stack)
 	for p.tok.kind != ';' {
-		if n > 0 && !p.accept(',') {
+		if len(p.stack) > begin && !p.accept(',') {
 			p.unexpected("a comma or a semicolon")
 			return in
 		}
-		if n == len(args) {
-			p.fail(OperandCount, at, "", "%s has more than %d operands", in.Mnemonic(), len(args))
-			return in
-		}
-		args[n] = p.operand(m.op == "call")
-		n++
+		p.stack = append(p.stack, p.operand(m.op == "call"))
 	}
-	if n < m.info.min || n > m.info.max {
+	if n := len(p.stack) - begin; n < m.info.min || n > m.info.max {
 		p.fail(OperandCount, at, "", "%s has %d operands, not %s", in.Mnemonic(), n, m.info.counts())
 		return in
 	}
 	p.next()
-	in.Args = p.operands.take(n)
-	copy(in.Args, args[:n])
+	in.Args = p.pop(begin)
 	p.fn.Code = append(p.fn.Code, in)
 	return in
 }

@@ -17,45 +17,46 @@ func (i *opInfo) counts() string {
 
 // operand reads an operand. Lists in brackets are groups of a call; elsewhere brackets belong to an expression.
 func (p *parser) operand(call bool) Operand {
-	switch p.tok.kind {
-	case tokIdent:
-		o := p.nameOperand()
-		if p.tok.kind == '|' {
-			return p.pairOperand(o)
-		}
-		return o
-	case '{':
-		o := Operand{Pos: p.pos(), Kind: VectorArg}
+	var o Operand
+	switch k := p.tok.kind; {
+	case k == tokIdent:
+		o = p.nameOperand()
+	case k == '{':
+		o = Operand{Pos: p.pos(), Kind: VectorArg}
 		p.next()
 		o.List = p.list('}', "}", call)
-		return o
-	case '[':
-		o := Operand{Pos: p.pos(), Kind: AddressArg}
+	case k == '[':
+		o = p.address(call)
+	case k == '(' && call:
+		o = Operand{Pos: p.pos(), Kind: GroupArg}
 		p.next()
-		if o.List = p.list(']', "]", call); len(o.List) == 0 {
-			p.fail(Syntax, o.Pos, "", "an address is empty")
-		}
-		if p.tok.kind == tokDot { // [a].unified
-			o.Field = p.text()[1:]
-			p.next()
-		}
-		return o
-	case '(':
-		if call {
-			o := Operand{Pos: p.pos(), Kind: GroupArg}
-			p.next()
-			o.List = p.list(')', ")", call)
-			return o
-		}
-	case '!':
-		if at := p.pos(); p.beforeName() {
-			p.next()
-			o := p.nameOperand()
-			o.Pos, o.Not = at, true
-			return o
-		}
+		o.List = p.list(')', ")", call)
+	case k == '!' && p.beforeName():
+		at := p.pos()
+		p.next()
+		o = p.nameOperand()
+		o.Pos, o.Not = at, true
+	default:
+		return p.constant()
 	}
-	return p.constant()
+	if p.tok.kind == '|' {
+		return p.pairOperand(o)
+	}
+	return o
+}
+
+// address reads [base+offset], or [tensor map, {coordinates}].
+func (p *parser) address(call bool) Operand {
+	o := Operand{Pos: p.pos(), Kind: AddressArg}
+	p.next()
+	if o.List = p.list(']', "]", call); len(o.List) == 0 {
+		p.fail(Syntax, o.Pos, "", "an address is empty")
+	}
+	if p.tok.kind == tokDot { // [a].unified
+		o.Field = p.text()[1:]
+		p.next()
+	}
+	return o
 }
 
 // beforeName reports whether a name follows the current token.
@@ -71,17 +72,22 @@ func (p *parser) list(end kind, closing string, call bool) []Operand {
 		return nil
 	}
 	defer p.leave()
-	var few [8]Operand
-	list := few[:0]
+	begin := len(p.stack)
 	for p.err == nil && !p.accept(end) {
-		list = append(list, p.operand(call))
+		p.stack = append(p.stack, p.operand(call))
 		if p.tok.kind != end {
 			p.expect(',', "a comma or "+closing)
 		}
 	}
-	out := p.operands.take(len(list))
-	copy(out, list)
-	return out
+	return p.pop(begin)
+}
+
+// pop takes the operands off the stack that were put there last.
+func (p *parser) pop(begin int) []Operand {
+	list := p.operands.take(len(p.stack) - begin)
+	copy(list, p.stack[begin:])
+	p.stack = p.stack[:begin]
+	return list
 }
 
 // pairOperand reads the second half of p|q.

@@ -26,17 +26,26 @@ type registerRange struct {
 	prefix string
 	count  int
 	v      *Variable
+	used   int
+	regs   []*Register // by number, as far as numbers are dense; the others are among the scope's names
 }
 
+// dense says which numbers of a range are looked up by index. Compilers count from 0 or 1; a file that declares a
+// billion registers and uses the last one must not cost memory for all of them.
+func (r *registerRange) dense(n int) bool { return n < 8*(r.used+32) }
+
 func (s *scope) declare(name string, e entry) (twice bool) {
-	if _, twice = s.names[name]; twice {
-		return true
+	if _, twice = s.names[name]; !twice {
+		s.set(name, e)
 	}
+	return twice
+}
+
+func (s *scope) set(name string, e entry) {
 	if s.names == nil {
 		s.names = map[string]entry{}
 	}
 	s.names[name] = e
-	return false
 }
 
 // resolve finds what all names of the module refer to.
@@ -82,7 +91,7 @@ func (p *parser) declareVariable(s *scope, v *Variable) {
 	for i := range v.Names {
 		n := &v.Names[i]
 		if n.Count > 0 {
-			s.ranges = append(s.ranges, registerRange{n.Name, n.Count, v})
+			s.ranges = append(s.ranges, registerRange{prefix: n.Name, count: n.Count, v: v})
 		} else if n.Name != "_" && s.declare(n.Name, entry{v: v}) {
 			p.redeclared(n.Pos, n.Name)
 		}
@@ -120,11 +129,17 @@ func (p *parser) resolveBlock(s *scope, fn *Function, b *Block) {
 			for i := range x.Args {
 				p.resolveOperand(s, fn, &x.Args[i])
 			}
+			if x.Op == "bra" || x.Op == "brx" {
+				p.branch(x)
+			}
 		case *Block:
 			p.resolveBlock(&scope{outer: s}, fn, x)
 		case *Targets:
 			for i := range x.List {
 				p.resolveOperand(s, fn, &x.List[i])
+				if !x.Calls {
+					p.isLabel(&x.List[i])
+				}
 			}
 		case *Variable:
 			p.resolveInits(s, fn, x)
@@ -132,6 +147,31 @@ func (p *parser) resolveBlock(s *scope, fn *Function, b *Block) {
 		if p.err != nil {
 			return
 		}
+	}
+}
+
+// branch checks where a branch goes. Lists of targets may be shared, so the text alone does not limit what all of them
+// may lead to.
+func (p *parser) branch(in *Instr) {
+	to := &in.Args[len(in.Args)-1]
+	switch {
+	case in.Op == "bra":
+		p.branches++
+		p.isLabel(to)
+	case to.Targets == nil || to.Targets.Calls:
+		p.fail(BadTarget, to.Pos, "declare a list of labels with .branchtargets", "%s does not name a list of labels",
+			in.Mnemonic())
+	default:
+		p.branches += len(to.Targets.List)
+	}
+	if p.branches > maxBranches {
+		p.fail(Limit, in.Pos, "", "the branches of the module lead to more than %d targets", maxBranches)
+	}
+}
+
+func (p *parser) isLabel(o *Operand) {
+	if o.Label == nil {
+		p.fail(BadTarget, o.Pos, "branch to a label of the same function", "a branch leads to what is not a label")
 	}
 }
 
@@ -179,33 +219,54 @@ func (p *parser) resolveOperand(s *scope, fn *Function, o *Operand) {
 	}
 }
 
-// lookup finds a name. A register gets its number where it is used first.
+// lookup finds a name. A register gets its number where it is used first; one of the module is another one in each
+// function, since what calls do with it is not known here.
 func lookup(s *scope, fn *Function, name string) (entry, bool) {
-	for ; s != nil; s = s.outer {
+	for inner := s; s != nil; inner, s = s, s.outer {
+		if r, n := s.inRange(name); r != nil {
+			if n < len(r.regs) && r.regs[n] != nil {
+				return entry{reg: r.regs[n]}, true
+			}
+			if e, found := s.names[name]; found {
+				return e, true
+			}
+			r.used++
+			reg := fn.register(name, r.v)
+			if !r.dense(n) {
+				s.declare(name, entry{reg: reg})
+				return entry{reg: reg}, true
+			}
+			for len(r.regs) <= n {
+				r.regs = append(r.regs, nil)
+			}
+			r.regs[n] = reg
+			return entry{reg: reg}, true
+		}
 		e, found := s.names[name]
 		if !found {
-			var v *Variable
-			if v = s.inRange(name); v == nil {
-				continue
+			continue
+		}
+		if e.v != nil && e.v.Space == "reg" && e.reg == nil && fn != nil {
+			e = entry{reg: fn.register(name, e.v)}
+			if s.outer == nil {
+				s = inner
 			}
-			e = entry{v: v}
+			s.set(name, e)
 		}
-		if e.v == nil || e.v.Space != "reg" || e.reg != nil || fn == nil {
-			return e, true
-		}
-		e.reg = &Register{Name: name, Type: e.v.Type, Vec: e.v.Vec, Index: len(fn.Registers)}
-		fn.Registers = append(fn.Registers, e.reg)
-		if s.names == nil {
-			s.names = map[string]entry{}
-		}
-		s.names[name] = e
 		return e, true
 	}
 	return entry{}, false
 }
 
-// inRange finds the declaration %r<n> that a name belongs to.
-func (s *scope) inRange(name string) *Variable {
+// register adds a register to those that the function uses.
+func (fn *Function) register(name string, v *Variable) *Register {
+	r := &Register{Name: name, Type: v.Type, Vec: v.Vec, Index: len(fn.Registers), Var: v}
+	fn.Registers = append(fn.Registers, r)
+	return r
+}
+
+// inRange finds the declaration %r<n> that a name belongs to, and its number there.
+func (s *scope) inRange(name string) (*registerRange, int) {
 	for i := range s.ranges {
 		r := &s.ranges[i]
 		digits, ok := strings.CutPrefix(name, r.prefix)
@@ -221,8 +282,8 @@ func (s *scope) inRange(name string) *Variable {
 			n = 10*n + int(c-'0')
 		}
 		if n >= 0 && n < r.count {
-			return r.v
+			return r, n
 		}
 	}
-	return nil
+	return nil, 0
 }
