@@ -27,8 +27,8 @@ type Graph struct {
 
 // NewGraph makes the graph of a function.
 //
-// A branch through a list of targets may go to each of them. An indirect call is taken to return, whatever its prototype
-// says: an edge too many keeps every analysis safe.
+// A branch through a list of targets may go to each of them. An indirect call is taken to return, whatever its
+// prototype says: an edge too many keeps every analysis safe.
 func NewGraph(fn *Function) *Graph {
 	g := &Graph{Func: fn}
 	n := len(fn.Code)
@@ -128,8 +128,8 @@ func succs(b *BasicBlock) []int { return b.Succs }
 
 func preds(b *BasicBlock) []int { return b.Preds }
 
-// postorder walks depth first from some blocks and lists those it finds, each behind what it leads to. seen marks what is
-// not to be entered, and what was. Functions may be long, hence no recursion.
+// postorder walks depth first from some blocks and lists those it finds, each behind what it leads to. seen marks what
+// is not to be entered, and what was. Functions may be long, hence no recursion.
 func (g *Graph) postorder(from []int, next func(*BasicBlock) []int, seen []bool) []int {
 	type frame struct {
 		block int
