@@ -47,6 +47,8 @@ func Parse(name, src string) (*File, error) {
 	src = strings.TrimRight(src, "\x00") // images in fatbins are padded
 	p := &parser{lex: lexer{name: name, src: src}, file: &File{Name: name, src: src},
 		mnemonics: map[string]*mnemonic{}}
+	// An instruction has some 30 bytes of text, two or three operands, and a new register.
+	p.instrs.chunk, p.operands.chunk, p.registers.chunk = chunk(len(src)/64), chunk(len(src)/24), chunk(len(src)/64)
 	p.next()
 	p.module()
 	if p.err == nil {
@@ -57,6 +59,10 @@ func Parse(name, src string) (*File, error) {
 	}
 	return p.file, nil
 }
+
+// chunk limits the size of the slices that nodes are cut from: a small file takes little, and a large one not all at
+// once.
+func chunk(n int) int { return min(max(n, 8), 512) }
 
 // parser is a recursive descent over tokens. The first error ends it: from then on every token is the end of the file.
 type parser struct {
@@ -71,15 +77,19 @@ type parser struct {
 	mnemonics map[string]*mnemonic
 	instrs    arena[Instr]
 	operands  arena[Operand]
+	registers arena[Register]
 	stack     []Operand // of lists that are not complete
 }
 
 // arena hands out pieces of larger slices: a module has many small nodes that live equally long.
-type arena[T any] struct{ free []T }
+type arena[T any] struct {
+	free  []T
+	chunk int // elements of a larger slice
+}
 
 func (a *arena[T]) take(n int) []T {
 	if len(a.free) < n {
-		a.free = make([]T, max(n, 256))
+		a.free = make([]T, max(n, a.chunk))
 	}
 	s := a.free[:n:n]
 	a.free = a.free[n:]

@@ -200,7 +200,7 @@ func (p *parser) resolveOperand(s *scope, fn *Function, o *Operand) {
 	if o.Kind != RegisterArg {
 		return
 	}
-	e, found := lookup(s, fn, o.Text)
+	e, found := p.lookup(s, fn, o.Text)
 	switch {
 	case !found && specials[o.Text]:
 		o.Kind = SpecialArg
@@ -221,7 +221,7 @@ func (p *parser) resolveOperand(s *scope, fn *Function, o *Operand) {
 
 // lookup finds a name. A register gets its number where it is used first; one of the module is another one in each
 // function, since what calls do with it is not known here.
-func lookup(s *scope, fn *Function, name string) (entry, bool) {
+func (p *parser) lookup(s *scope, fn *Function, name string) (entry, bool) {
 	for inner := s; s != nil; inner, s = s, s.outer {
 		if r, n := s.inRange(name); r != nil {
 			if n < len(r.regs) && r.regs[n] != nil {
@@ -231,7 +231,7 @@ func lookup(s *scope, fn *Function, name string) (entry, bool) {
 				return e, true
 			}
 			r.used++
-			reg := fn.register(name, r.v)
+			reg := p.register(fn, name, r.v)
 			if !r.dense(n) {
 				s.declare(name, entry{reg: reg})
 				return entry{reg: reg}, true
@@ -247,7 +247,7 @@ func lookup(s *scope, fn *Function, name string) (entry, bool) {
 			continue
 		}
 		if e.v != nil && e.v.Space == "reg" && e.reg == nil && fn != nil {
-			e = entry{reg: fn.register(name, e.v)}
+			e = entry{reg: p.register(fn, name, e.v)}
 			if s.outer == nil {
 				s = inner
 			}
@@ -259,8 +259,9 @@ func lookup(s *scope, fn *Function, name string) (entry, bool) {
 }
 
 // register adds a register to those that the function uses.
-func (fn *Function) register(name string, v *Variable) *Register {
-	r := &Register{Name: name, Type: v.Type, Vec: v.Vec, Index: len(fn.Registers), Var: v}
+func (p *parser) register(fn *Function, name string, v *Variable) *Register {
+	r := &p.registers.take(1)[0]
+	*r = Register{Name: name, Type: v.Type, Vec: v.Vec, Index: len(fn.Registers), Var: v}
 	fn.Registers = append(fn.Registers, r)
 	return r
 }
