@@ -22,7 +22,7 @@ const levels = `
 	4  runner store project gradient
 	3  gen oracle invariant verdict artifact config
 	2  opspec compare ptxvm fingerprint
-	1  rng tensor gemm ptx cubin sshsig wire nng
+	1  rng tensor gemm ptx cubin sass sshsig wire nng
 	0  diag dtype libm
 `
 
@@ -41,6 +41,7 @@ const external = `
 	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
 	store   modernc.org/sqlite
 	libm    golang.org/x/sys/cpu
+	cubin   github.com/klauspost/compress/zstd
 	oracle  golang.org/x/sys/cpu
 `
 

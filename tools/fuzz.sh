@@ -12,7 +12,9 @@ for package in $("$go" list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPat
 	for target in $targets; do
 		count=$((count + 1))
 		for try in 1 2; do
-			"$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$time" "$package" >"$log" 2>&1
+			# By default the engine takes up to a minute to shorten each input that is new to it; a short run would do
+			# nothing else.
+			"$go" test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 100x "$package" >"$log" 2>&1
 			rc=$?
 			[ $rc -eq 0 ] && break
 			# The fuzzing engine itself sometimes reports its own deadline as a failure of the target
