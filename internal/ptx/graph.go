@@ -13,6 +13,7 @@ type BasicBlock struct {
 	First, End   int   // the instructions are Function.Code[First:End]
 	Succs, Preds []int // blocks, each once, in ascending order
 	Exits        bool  // control may leave the function behind it: ret, exit, trap, a call that does not return, the end
+	Returns      bool  // as Exits, and the caller goes on
 	Reachable    bool  // from the first block
 }
 
@@ -65,7 +66,7 @@ func (g *Graph) connect() {
 		last := g.Func.Code[b.End-1]
 		to := func(at int) {
 			if at == n {
-				b.Exits = true
+				b.Exits, b.Returns = true, true
 			} else {
 				b.Succs = append(b.Succs, g.BlockOf(at))
 			}
@@ -73,6 +74,7 @@ func (g *Graph) connect() {
 		if last.endsBlock() {
 			last.targets(to)
 			b.Exits = b.Exits || last.Op != "bra" && last.Op != "brx"
+			b.Returns = b.Returns || last.Op == "ret"
 		}
 		if !last.endsBlock() || last.Guard != nil {
 			to(b.End)

@@ -1,0 +1,316 @@
+package ptx
+
+import (
+	"math/bits"
+	"slices"
+
+	"gpuemu/internal/diag"
+)
+
+// This file finds the registers that hold a value which is still read.
+
+const (
+	// maxLiveBits is how many bits the sets of live registers of a function may have: 256 MiB, which is 46 000 blocks
+	// with as many registers that live from one to another.
+	maxLiveBits = 1 << 31
+	// maxLiveWork is how many words of sets may be looked at, some seconds. Few sweeps do for what compilers write;
+	// loops nested thousands deep would need as many.
+	maxLiveWork = 1 << 32
+)
+
+// Liveness says which registers hold, between blocks, a value that is still read. Blocks that cannot be reached have
+// none.
+//
+// A register whose every use stands behind a write in the same block is not live between blocks, and most are not. The
+// sets have bits for the others only, which are said to cross.
+type Liveness struct {
+	Graph *Graph
+
+	crossing []int32 // registers that cross, by bit
+	bit      []int32 // of each register; -1 for those that do not cross
+	words    int     // of a set
+	in       []uint64
+	exposed  lists   // by block: registers that it reads before it replaces them
+	replaced lists   // by block: registers that it replaces, some of them several times
+	returned []int32 // registers that a caller reads
+}
+
+// lists are lists of numbers in one piece of memory.
+type lists struct {
+	all  []int32
+	ends []int // where each list ends
+}
+
+func (l *lists) close() { l.ends = append(l.ends, len(l.all)) }
+
+func (l *lists) of(i int) []int32 {
+	begin := 0
+	if i > 0 {
+		begin = l.ends[i-1]
+	}
+	return l.all[begin:l.ends[i]]
+}
+
+// Liveness computes it. Its error is Limit, without a place: the function has too many blocks and registers.
+func (g *Graph) Liveness() (*Liveness, error) {
+	l := &Liveness{Graph: g}
+	for _, r := range g.Func.Registers {
+		if slices.Contains(g.Func.Returns, r.Var) {
+			l.returned = append(l.returned, int32(r.Index))
+		}
+	}
+	l.scan()
+	l.words = (len(l.crossing) + 63) / 64
+	if l.words*64 > maxLiveBits/max(1, len(g.Blocks)) {
+		return nil, diag.Errorf(Limit, "split the function",
+			"function %s has %d blocks and %d registers that live from one to another, too many to analyse",
+			g.Func.Name, len(g.Blocks), len(l.crossing))
+	}
+	l.in = make([]uint64, l.words*len(g.Blocks))
+	if err := l.solve(); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// scan finds what each block reads from before and what it replaces, and with that the registers that cross.
+func (l *Liveness) scan() {
+	fn := l.Graph.Func
+	l.bit = make([]int32, len(fn.Registers))
+	for i := range l.bit {
+		l.bit[i] = -1
+	}
+	seen := make([]int, len(fn.Registers)) // 1 + the last block that has read or replaced the register
+	for i := range l.Graph.Blocks {
+		b := &l.Graph.Blocks[i]
+		read := func(r int32) {
+			if seen[r] == i+1 {
+				return
+			}
+			seen[r] = i + 1
+			l.exposed.all = append(l.exposed.all, r)
+			if l.bit[r] < 0 {
+				l.bit[r] = int32(len(l.crossing))
+				l.crossing = append(l.crossing, r)
+			}
+		}
+		use := func(o *Operand) { read(int32(o.Reg.Index)) }
+		if b.Reachable {
+			for _, in := range fn.Code[b.First:b.End] {
+				in.Uses(use)
+				in.Defs(func(o *Operand) {
+					if in.replaces(o) {
+						seen[o.Reg.Index] = i + 1
+						l.replaced.all = append(l.replaced.all, int32(o.Reg.Index))
+					}
+				})
+			}
+			if b.Returns {
+				for _, r := range l.returned {
+					read(r)
+				}
+			}
+		}
+		l.exposed.close()
+		l.replaced.close()
+	}
+}
+
+// solve sweeps over the blocks, the last ones first, until nothing changes.
+func (l *Liveness) solve() error {
+	g := l.Graph
+	if len(g.Blocks) == 0 {
+		return nil
+	}
+	order := g.postorder([]int{0}, succs, make([]bool, len(g.Blocks)))
+	dirty := make([]bool, len(g.Blocks))
+	for _, b := range order {
+		dirty[b] = true
+	}
+	live := make([]uint64, l.words)
+	work := 0
+	for again := true; again; {
+		again = false
+		for _, b := range order {
+			if !dirty[b] {
+				continue
+			}
+			dirty[b] = false
+			if work += l.words * (len(g.Blocks[b].Succs) + 2); work > maxLiveWork {
+				return diag.Errorf(Limit, "split the function",
+					"the control flow of function %s is too entangled to find its live registers", g.Func.Name)
+			}
+			l.before(b, live)
+			if slices.Equal(live, l.set(b)) {
+				continue
+			}
+			copy(l.set(b), live)
+			for _, p := range g.Blocks[b].Preds {
+				if g.Blocks[p].Reachable {
+					dirty[p], again = true, true
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// before puts into a set what is live before a block, by what is known of those behind it.
+func (l *Liveness) before(block int, set []uint64) {
+	l.behind(block, set)
+	for _, r := range l.replaced.of(block) {
+		if n := l.bit[r]; n >= 0 {
+			set[n/64] &^= 1 << (n % 64)
+		}
+	}
+	for _, r := range l.exposed.of(block) {
+		n := l.bit[r]
+		set[n/64] |= 1 << (n % 64)
+	}
+}
+
+// behind puts into a set what is live behind a block.
+func (l *Liveness) behind(block int, set []uint64) {
+	clear(set)
+	for _, s := range l.Graph.Blocks[block].Succs {
+		for i, w := range l.set(s) {
+			set[i] |= w
+		}
+	}
+}
+
+func (l *Liveness) set(block int) []uint64 { return l.in[block*l.words : (block+1)*l.words] }
+
+// each visits the registers of a set by their number in Function.Registers, in no special order.
+func (l *Liveness) each(set []uint64, visit func(r int32)) {
+	for i, w := range set {
+		for ; w != 0; w &= w - 1 {
+			visit(l.crossing[64*i+bits.TrailingZeros64(w)])
+		}
+	}
+}
+
+func (l *Liveness) registers(set []uint64) []*Register {
+	var numbers []int32
+	l.each(set, func(r int32) { numbers = append(numbers, r) })
+	slices.Sort(numbers)
+	list := make([]*Register, len(numbers))
+	for i, r := range numbers {
+		list[i] = l.Graph.Func.Registers[r]
+	}
+	return list
+}
+
+// In returns the registers that are live before a block, in the order of Function.Registers.
+func (l *Liveness) In(block int) []*Register { return l.registers(l.set(block)) }
+
+// Out returns the registers that are live behind a block, in the order of Function.Registers. What a caller reads is not
+// among them.
+func (l *Liveness) Out(block int) []*Register {
+	set := make([]uint64, l.words)
+	if l.Graph.Blocks[block].Reachable {
+		l.behind(block, set)
+	}
+	return l.registers(set)
+}
+
+// Uninitialised returns the registers that some way through the function reads before it writes them, parameters apart.
+// A write under a guard does not count, so that code which reads under the same guard only is here as well.
+func (l *Liveness) Uninitialised() []*Register {
+	if len(l.Graph.Blocks) == 0 {
+		return nil
+	}
+	return slices.DeleteFunc(l.In(0), func(r *Register) bool { return slices.Contains(l.Graph.Func.Params, r.Var) })
+}
+
+// Peak is where most registers are live. Places are numbers of instructions, the first of the equal ones; -1 in a
+// function that has none.
+type Peak struct {
+	Registers    int // of 32 bits
+	At           int
+	Predicates   int
+	PredicatesAt int
+}
+
+// PeakLive returns the largest numbers of registers that are live at once: before an instruction, or behind it, where
+// what it writes counts even if nobody reads it. It is an estimate of what hardware needs: ptxas keeps constants and
+// parameters elsewhere, shares, splits and reorders.
+func (l *Liveness) PeakLive() Peak {
+	w := &walk{l: l, live: make([]bool, len(l.bit)), peak: Peak{At: -1, PredicatesAt: -1}}
+	set := make([]uint64, l.words)
+	for i := range l.Graph.Blocks {
+		b := &l.Graph.Blocks[i]
+		if !b.Reachable {
+			continue
+		}
+		l.behind(i, set)
+		l.each(set, w.add)
+		if b.Returns {
+			for _, r := range l.returned {
+				w.add(r)
+			}
+		}
+		for at := b.End - 1; at >= b.First; at-- {
+			w.back(l.Graph.Func.Code[at])
+		}
+		l.each(l.set(i), w.remove) // what is left
+	}
+	return w.peak
+}
+
+// walk goes through a block backwards and counts.
+type walk struct {
+	l          *Liveness
+	live       []bool // by register
+	registers  int    // live ones, of 32 bits
+	predicates int
+	unread     []int32 // what the instruction writes and nobody reads
+	peak       Peak
+}
+
+func (w *walk) add(r int32) { w.change(r, true, 1) }
+
+func (w *walk) remove(r int32) { w.change(r, false, -1) }
+
+func (w *walk) change(r int32, live bool, sign int) {
+	if w.live[r] == live {
+		return
+	}
+	w.live[r] = live
+	n, p := w.l.Graph.Func.Registers[r].Size()
+	w.registers += sign * n
+	w.predicates += sign * p
+}
+
+// back steps over an instruction.
+func (w *walk) back(in *Instr) {
+	w.unread = w.unread[:0]
+	in.Defs(func(o *Operand) {
+		if r := int32(o.Reg.Index); !w.live[r] {
+			w.unread = append(w.unread, r)
+			w.add(r)
+		}
+	})
+	w.look(in.Index)
+	for _, r := range w.unread {
+		w.remove(r)
+	}
+	in.Defs(func(o *Operand) {
+		if in.replaces(o) {
+			w.remove(int32(o.Reg.Index))
+		}
+	})
+	in.Uses(func(o *Operand) { w.add(int32(o.Reg.Index)) })
+	w.look(in.Index)
+}
+
+// look compares what is live at an instruction with the peak. Within a block instructions come backwards.
+func (w *walk) look(at int) {
+	p := &w.peak
+	if w.registers > p.Registers || p.At < 0 || w.registers == p.Registers && at < p.At {
+		p.Registers, p.At = w.registers, at
+	}
+	if w.predicates > p.Predicates || p.PredicatesAt < 0 || w.predicates == p.Predicates && at < p.PredicatesAt {
+		p.Predicates, p.PredicatesAt = w.predicates, at
+	}
+}
