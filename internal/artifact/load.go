@@ -1,0 +1,283 @@
+package artifact
+
+// This file implements reading: what a file is, by its content, and the records of its kernels.
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/cubin"
+	"gpuemu/internal/cudatool"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// maxFile is the largest file that is read. Libraries with device code for many architectures have up to some GB; their
+// cubins can be taken out and given one by one.
+const maxFile = 1 << 30
+
+// Format is what a file is.
+type Format string
+
+// Formats that are told apart by content. A CUDA source is told by its name, too, and is never read as anything else.
+const (
+	FormatPTX    Format = "ptx"
+	FormatCubin  Format = "cubin"
+	FormatFatbin Format = "fatbin"
+	FormatHost   Format = "host" // an object, library or executable with device code in it
+	FormatSASS   Format = "sass"
+	FormatSource Format = "cuda" // source text, to be compiled
+)
+
+// File is what was read.
+type File struct {
+	Name    string
+	Format  Format
+	Digest  string            // SHA-256 of the content, in hexadecimal
+	Kernels []Metrics         // by name and architecture; never empty
+	Texts   map[string]string // PTX texts in it by digest (Source.Digest), for a semantic comparison
+	Log     string            // what the compiler said, of a source
+}
+
+// Options say how sources are compiled.
+type Options struct {
+	Tools *cudatool.Tools // nil: those that cudatool.Find finds
+	Arch  string          // "": cudatool.DefaultArch
+	Flags []string        // further arguments of the compiler
+}
+
+// Load reads a file, and compiles it first if it is a CUDA source. Where no compiler is installed the error has the code
+// cudatool.Missing.
+func Load(ctx context.Context, path string, o Options) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, diag.Errorf(Unreadable, "check the path", "%w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, diag.Errorf(Unreadable, "check the path", "%w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, diag.Errorf(Unreadable, "give a file", "this is no regular file").At(diag.Pos{File: path})
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, diag.Errorf(Unreadable, "check the path", "%w", err)
+	}
+	if Detect(path, data) == FormatSource {
+		return compile(ctx, path, data, o)
+	}
+	return Read(path, data)
+}
+
+// Detect says what a file is, "" if it is none of the known formats. The name counts for CUDA sources alone.
+func Detect(name string, data []byte) Format {
+	switch ext := strings.ToLower(filepath.Ext(name)); ext {
+	case ".cu", ".cuh":
+		return FormatSource
+	}
+	switch {
+	case bytes.HasPrefix(data, []byte("\x7fELF")):
+		return detectELF(data)
+	case bytes.HasPrefix(data, []byte{0x50, 0xed, 0x55, 0xba}):
+		return FormatFatbin
+	case bytes.IndexByte(bytes.TrimRight(data, "\x00"), 0) >= 0:
+		return "" // neither text
+	}
+	text := data[:min(len(data), 1<<20)]
+	switch {
+	case startsAsPTX(text):
+		return FormatPTX
+	case bytes.Contains(text, []byte("__global__")):
+		return FormatSource
+	}
+	return ""
+}
+
+// emCUDA is the machine number of device code in ELF files.
+const emCUDA = 190
+
+func detectELF(data []byte) Format {
+	if len(data) > 19 && int(data[18])|int(data[19])<<8 == emCUDA {
+		return FormatCubin
+	}
+	return FormatHost
+}
+
+// startsAsPTX reports whether the first thing behind comments and white space is .version.
+func startsAsPTX(text []byte) bool {
+	for {
+		text = bytes.TrimLeft(text, " \t\r\n\ufeff")
+		switch {
+		case bytes.HasPrefix(text, []byte("//")):
+			_, text, _ = bytes.Cut(text, []byte("\n"))
+		case bytes.HasPrefix(text, []byte("/*")):
+			_, text, _ = bytes.Cut(text, []byte("*/"))
+		default:
+			return bytes.HasPrefix(text, []byte(".version"))
+		}
+	}
+}
+
+// Read reads the content of a file. It executes nothing: a CUDA source is refused.
+func Read(name string, data []byte) (*File, error) {
+	at := diag.Pos{File: name}
+	if len(data) > maxFile {
+		return nil, diag.Errorf(Limit, "take out the cubins with cuobjdump --extract-elf all, and give one",
+			"the file has more than %d bytes", maxFile).At(at)
+	}
+	f := &File{Name: name, Format: Detect(name, data), Digest: digest(data), Texts: map[string]string{}}
+	var err error
+	switch f.Format {
+	case FormatPTX:
+		err = f.readPTX(strings.TrimRight(string(data), "\x00"), f.Digest)
+	case FormatCubin, FormatFatbin, FormatHost:
+		err = f.readBinary(data)
+	case FormatSource:
+		err = diag.Errorf(UnknownFormat, "give the source as a file, or the compiled PTX", "this is a CUDA source").At(at)
+	default:
+		err = diag.Errorf(UnknownFormat, "give PTX text, a cubin, a fatbin, a host file with device code, or a listing of "+
+			"cuobjdump -sass or nvdisasm", "this is none of the known formats: it starts with %.16q", data).At(at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(f.Kernels) == 0 {
+		return nil, diag.Errorf(NoKernel, "a kernel is an .entry in PTX, a __global__ function in the source",
+			"there is no kernel in it").At(at)
+	}
+	f.Kernels = Merge(f.Kernels)
+	return f, nil
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// readPTX adds the kernels of a PTX text.
+func (f *File) readPTX(text, sum string) error {
+	module, err := ptx.Parse(f.Name, text)
+	if err != nil {
+		return err
+	}
+	f.Texts[sum] = text
+	f.Kernels = append(f.Kernels, ptxMetrics(module, text, sum)...)
+	return nil
+}
+
+// readBinary adds the kernels of all images. PTX inside counts as PTX.
+func (f *File) readBinary(data []byte) error {
+	file, err := cubin.Read(f.Name, data)
+	if err != nil {
+		return err
+	}
+	for i := range file.Images {
+		image := &file.Images[i]
+		switch image.Kind {
+		case cubin.ELF:
+			f.Kernels = append(f.Kernels, cubinMetrics(f.Name, f.Digest, image)...)
+		case cubin.PTX:
+			text := strings.TrimRight(image.PTX, "\x00")
+			if err := f.readPTX(text, digest([]byte(text))); err != nil {
+				return fmt.Errorf("PTX for %s in a fatbin: %w", image.Arch, err)
+			}
+		}
+	}
+	return nil
+}
+
+// compile compiles a source and reads what came out.
+func compile(ctx context.Context, path string, source []byte, o Options) (*File, error) {
+	tools := o.Tools
+	if tools == nil {
+		tools = cudatool.Find(ctx)
+	}
+	out, err := tools.Compile(ctx, cudatool.Request{Source: path, Arch: o.Arch, Flags: o.Flags})
+	if err != nil {
+		return nil, err
+	}
+	f, err := Read(compiledName(path, ".ptx"), out.PTX)
+	if err != nil {
+		return nil, fmt.Errorf("%s: what %s wrote: %w", path, out.Compiler.Name, err)
+	}
+	if out.Cubin != nil {
+		machine, err := Read(compiledName(path, ".cubin"), out.Cubin)
+		if err != nil {
+			return nil, fmt.Errorf("%s: what %s wrote: %w", path, out.Compiler.Name, err)
+		}
+		f.Kernels = Merge(slices.Concat(f.Kernels, machine.Kernels))
+		maps.Copy(f.Texts, machine.Texts)
+	}
+	f.Name, f.Format, f.Digest, f.Log = path, FormatSource, digest(source), out.Log
+	return f, nil
+}
+
+// compiledName is what errors and records call a file that was compiled and is gone.
+func compiledName(path, ext string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ext }
+
+// Kernel returns the records of the kernel of that name; with name "" the file must have one kernel only.
+func (f *File) Kernel(name string) ([]Metrics, error) {
+	var names []string
+	var found []Metrics
+	for _, m := range f.Kernels {
+		if !slices.Contains(names, m.Kernel) {
+			names = append(names, m.Kernel)
+		}
+		if name == "" || m.Kernel == name {
+			found = append(found, m)
+		}
+	}
+	list := strings.Join(names[:min(len(names), 10)], ", ")
+	at := diag.Pos{File: f.Name}
+	switch {
+	case name == "" && len(names) > 1:
+		return nil, diag.Errorf(NoKernel, "name one (entry): "+list, "the file has %d kernels", len(names)).At(at)
+	case len(found) == 0:
+		return nil, diag.Errorf(NoKernel, diag.Suggest(name, names, "the file has "+list), "there is no kernel %.200q", name).
+			At(at)
+	}
+	return found, nil
+}
+
+// Together merges the kernels of files that were given as one: PTX, cubin and listing of the same code. Files that have
+// no kernel in common were not meant to be together.
+func Together(files ...*File) ([]Metrics, error) {
+	if len(files) == 0 {
+		return nil, errors.New("artifact: internal error: no files")
+	}
+	var all []Metrics
+	seen := map[string]int{}
+	for _, f := range files {
+		for _, m := range f.Kernels {
+			all = append(all, m)
+		}
+		for name := range names(f) {
+			seen[name]++
+		}
+	}
+	if len(files) > 1 && !slices.Contains(slices.Collect(maps.Values(seen)), len(files)) {
+		return nil, diag.Errorf(Mismatch, "give files of the same build", "%s and %s have no kernel in common", files[0].Name,
+			files[len(files)-1].Name)
+	}
+	return Merge(all), nil
+}
+
+func names(f *File) map[string]bool {
+	set := map[string]bool{}
+	for _, m := range f.Kernels {
+		set[m.Kernel] = true
+	}
+	return set
+}

@@ -1,0 +1,11 @@
+package pattern
+
+// This file implements the stable error codes of the package. A code is never reused for another meaning.
+
+import "gpuemu/internal/diag"
+
+const (
+	Syntax          diag.Code = "pattern-syntax"           // a text is no pattern: empty, or with characters no mnemonic has
+	UnknownOpcode   diag.Code = "pattern-unknown-opcode"   // a pattern begins with an opcode that neither PTX nor SASS has
+	UnknownModifier diag.Code = "pattern-unknown-modifier" // a pattern of PTX has a modifier that PTX does not have
+)
