@@ -5,7 +5,7 @@ package cubin
 import "gpuemu/internal/diag"
 
 const (
-	NotBinary    diag.Code = "cubin-not-binary"     // a file is neither a cubin, nor a fatbin, nor an ELF file that holds one
+	NotBinary    diag.Code = "cubin-not-binary"     // a file is no cubin, no fatbin, and no ELF file that may hold one
 	NoDeviceCode diag.Code = "cubin-no-device-code" // an object, library or executable holds no device code
 	BadELF       diag.Code = "cubin-elf"            // the ELF structure of a cubin or a host file is malformed
 	BadRecord    diag.Code = "cubin-record"         // a record of .nv.info or .nv.compat is malformed

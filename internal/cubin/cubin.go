@@ -131,8 +131,8 @@ const (
 	fatbinMagic = 0xba55ed50
 )
 
-// Read finds the device code in data, which is the content of the file called name. The file may be a cubin, a fatbin, or
-// an ELF object, shared object or executable of the host. The result keeps no reference to data.
+// Read finds the device code in data, which is the content of the file called name. The file may be a cubin, a fatbin,
+// or an ELF object, shared object or executable of the host. The result keeps no reference to data.
 func Read(name string, data []byte) (*File, error) {
 	file := &File{Name: name}
 	src := source{name: name}
@@ -173,7 +173,8 @@ func notBinary(src source, data []byte) error {
 	case strings.Contains(start, ".version") && strings.Contains(start, ".target"):
 		return src.errorf(NotBinary, "read it as PTX", "this is PTX text, not a binary")
 	}
-	return src.errorf(NotBinary, hint, "this is neither an ELF file nor a fatbin: it starts with %q", start[:min(len(start), 8)])
+	return src.errorf(NotBinary, hint, "this is neither an ELF file nor a fatbin: it starts with %q",
+		start[:min(len(start), 8)])
 }
 
 // source knows where bytes come from, for error messages.

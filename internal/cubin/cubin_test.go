@@ -166,7 +166,8 @@ func kernelNamed(t *testing.T, img Image, name string) Kernel {
 func TestLaunch(t *testing.T) {
 	img := readTestFile(t, "cluster-13.2.cubin").Images[0]
 	clustered := kernelNamed(t, img, "clustered")
-	if clustered.Cluster != [3]int{4, 2, 1} || clustered.MaxThreads != [3]int{128, 1, 1} || clustered.ReqThreads != [3]int{} {
+	if clustered.Cluster != [3]int{4, 2, 1} || clustered.MaxThreads != [3]int{128, 1, 1} ||
+		clustered.ReqThreads != [3]int{} {
 		t.Errorf("clustered: cluster %v, at most %v threads, exactly %v", clustered.Cluster, clustered.MaxThreads,
 			clustered.ReqThreads)
 	}
@@ -254,7 +255,8 @@ func checkSmall(t *testing.T, img Image) {
 		}
 	case img.Kind == ELF && len(img.Kernels) == 2:
 		k := kernelNamed(t, img, "reversed")
-		if k.Registers == nil || *k.Registers < 8 || *k.Registers > 20 || k.MaxThreads != [3]int{256, 1, 1} || k.Barriers != 1 {
+		if k.Registers == nil || *k.Registers < 8 || *k.Registers > 20 || k.MaxThreads != [3]int{256, 1, 1} ||
+			k.Barriers != 1 {
 			t.Errorf("%s: reversed has %s registers, at most %v threads and %d barriers", img.Arch, show(k.Registers),
 				k.MaxThreads, k.Barriers)
 		}

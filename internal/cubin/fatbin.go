@@ -32,8 +32,8 @@ const (
 )
 
 // entry is the header of an image. Offsets: 0 kind (16 bits), 2 version (16), 4 size of this header (32), 8 size of the
-// payload with padding (64), 16 size of the compressed payload (32), 24 minor and 26 major version of PTX or of the code
-// (16 each), 28 architecture (32), 40 flags (64), 56 size when unpacked (64).
+// payload with padding (64), 16 size of the compressed payload (32), 24 minor and 26 major version of PTX or of the
+// code (16 each), 28 architecture (32), 40 flags (64), 56 size when unpacked (64).
 type entry struct {
 	kind         int
 	offset       int // of the payload in the file
@@ -60,8 +60,8 @@ func (r *fatbinReader) close() {
 	}
 }
 
-// readAll reads the fatbins in data, which lies at offset base of the file: linkers put several into one section, each at
-// a multiple of 8 bytes.
+// readAll reads the fatbins in data, which lies at offset base of the file: linkers put several into one section, each
+// at a multiple of 8 bytes.
 func (r *fatbinReader) readAll(data []byte, base int) error {
 	r.src.base = base
 	for at := 0; at < len(data); {
@@ -87,8 +87,8 @@ func (r *fatbinReader) readFatbin(data []byte, at int) (int, error) {
 	le := binary.LittleEndian
 	version, header, size := le.Uint16(data[4:]), int(le.Uint16(data[6:])), le.Uint64(data[8:])
 	if version != 1 || header < fatbinHeader || header > len(data) {
-		return 0, r.src.malformed(BadFatbin, at, "the fatbin has version %d with a header of %d bytes, want version 1 with %d",
-			version, header, fatbinHeader)
+		return 0, r.src.malformed(BadFatbin, at,
+			"the fatbin has version %d with a header of %d bytes, want version 1 with %d", version, header, fatbinHeader)
 	}
 	if size > uint64(len(data)-header) {
 		return 0, r.src.malformed(BadFatbin, at, "the fatbin has %d bytes and only %d are left", size, len(data)-header)
@@ -201,12 +201,14 @@ func (r *fatbinReader) unpack(e entry, src source) ([]byte, error) {
 		return e.payload, nil
 	}
 	if uint64(e.packedSize) > uint64(len(e.payload)) {
-		return nil, src.malformed(BadPacked, 0, "the image has %d compressed bytes in a payload of %d", e.packedSize, len(e.payload))
+		return nil, src.malformed(BadPacked, 0, "the image has %d compressed bytes in a payload of %d",
+			e.packedSize, len(e.payload))
 	}
 	packed := e.payload[:e.packedSize]
 	if e.size > maxImage || uint64(r.unpacked)+e.size > maxUnpacked {
 		return nil, src.errorf(TooLarge, "unpack it with cuobjdump --extract-elf all, and give one cubin",
-			"%s: the image unpacks to %d bytes; at most %d each and %d in all are read", src.at(0), e.size, maxImage, maxUnpacked)
+			"%s: the image unpacks to %d bytes; at most %d each and %d in all are read",
+			src.at(0), e.size, maxImage, maxUnpacked)
 	}
 	r.unpacked += int(e.size)
 	switch packing {
@@ -235,7 +237,8 @@ func (r *fatbinReader) unpackZstd(packed []byte, size uint64) ([]byte, error) {
 	if !header.HasFCS || header.FrameContentSize != size {
 		return nil, fmt.Errorf("the frame unpacks to %d bytes and should unpack to %d", header.FrameContentSize, size)
 	}
-	// A block has at least 4 bytes and makes at most 128 KiB (RFC 8878, 3.1.1.2): what claims more is not worth the memory.
+	// A block has at least 4 bytes and makes at most 128 KiB (RFC 8878, 3.1.1.2): what claims more is not worth the
+	// memory.
 	if size > uint64(len(packed))<<15 {
 		return nil, fmt.Errorf("%d bytes cannot unpack to %d", len(packed), size)
 	}

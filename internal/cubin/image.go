@@ -108,7 +108,8 @@ func readImage(f *elfFile) (Image, error) {
 	case osABINew:
 		r.arch, r.accel = int(f.flags>>8&0xff), f.flags&flagAccelNew != 0
 	default:
-		return Image{}, f.malformed(BadELF, 7, "this ELF file for CUDA has the unknown layout %#x (version %d)", f.osABI, f.abi)
+		return Image{}, f.malformed(BadELF, 7, "this ELF file for CUDA has the unknown layout %#x (version %d)",
+			f.osABI, f.abi)
 	}
 	if err := f.symbols(r.addKernel); err != nil {
 		return Image{}, err

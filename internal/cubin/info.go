@@ -71,8 +71,8 @@ func (r *imageReader) records(s *section, visit func(record)) error {
 	return nil
 }
 
-// readInfo reads the records of one kernel, or those of the whole image when w is nil. Attributes that are not asked for
-// are passed over: every toolkit adds some.
+// readInfo reads the records of one kernel, or those of the whole image when w is nil. Attributes that are not asked
+// for are passed over: every toolkit adds some.
 func (r *imageReader) readInfo(s *section, w *working) error {
 	return r.records(s, func(rec record) {
 		switch rec.attr {
@@ -160,7 +160,8 @@ type orderedParam struct {
 
 func (w *working) addParam(body []byte, size int) {
 	le := binary.LittleEndian
-	w.params = append(w.params, orderedParam{Param{Offset: int(le.Uint16(body[6:])), Size: size}, int(le.Uint16(body[4:]))})
+	p := Param{Offset: int(le.Uint16(body[6:])), Size: size}
+	w.params = append(w.params, orderedParam{p, int(le.Uint16(body[4:]))})
 }
 
 // inOrder sorts parameters as in the source: files have the last one first.

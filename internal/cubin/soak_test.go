@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Limits per mutated input. A fixture is read in far less than a millisecond; the rest is for a busy machine and for the
-// collector of garbage. What images unpack to is limited by what they were packed in, by a factor of 255 for LZ4; of the
-// fixtures the largest has 100 KiB.
+// Limits per mutated input. A fixture is read in far less than a millisecond; the rest is for a busy machine and for
+// the collector of garbage. What images unpack to is limited by what they were packed in, by a factor of 255 for LZ4;
+// of the fixtures the largest has 100 KiB.
 const (
 	soakTime   = 2 * time.Second
 	soakMemory = 64 << 20
@@ -117,8 +117,8 @@ func mutate(r *rand.Rand, all []fixture, buf []byte) ([]byte, string) {
 	return data, f.name
 }
 
-// TestMutatedImages reads damaged files: none may make the reader panic, hang or use much memory. GPUEMU_SOAK is the number
-// of inputs, all with the same seed: make soak-parsers.
+// TestMutatedImages reads damaged files: none may make the reader panic, hang or use much memory. GPUEMU_SOAK is the
+// number of inputs, all with the same seed: make soak-parsers.
 func TestMutatedImages(t *testing.T) {
 	count := 20_000
 	if text := os.Getenv("GPUEMU_SOAK"); text != "" {

@@ -1,7 +1,7 @@
 package cubin
 
-// This file implements the smallest files of each kind, for fuzzing (the engine is slow with long inputs) and for what no
-// toolkit at hand writes any more.
+// This file implements the smallest files of each kind, for fuzzing (the engine is slow with long inputs) and for what
+// no toolkit at hand writes any more.
 
 import (
 	"encoding/binary"
@@ -21,7 +21,8 @@ type tinySection struct {
 	content []byte
 }
 
-// tinyELF writes an ELF file: header, content of sections, section table. Section 0 is added in front, names at the end.
+// tinyELF writes an ELF file: header, content of sections, section table. Section 0 is added in front, names at the
+// end.
 func tinyELF(is64 bool, osABI byte, fileType, machine uint16, flags uint32, sections ...tinySection) []byte {
 	le := binary.LittleEndian
 	class, header, entry := byte(1), 52, uint16(40)
@@ -83,7 +84,8 @@ func tinySymbols(is64 bool) []byte {
 	return append(b, 0x12, otherEntry, 1, 0)
 }
 
-// tinyCubin has one kernel k: 10 registers, a frame of 8 bytes, one spill of 8 bytes, 2 barriers, 100 bytes of shared memory.
+// tinyCubin has one kernel k: 10 registers, a frame of 8 bytes, one spill of 8 bytes, 2 barriers, 100 bytes of shared
+// memory.
 func tinyCubin(is64 bool, osABI byte, flags uint32) []byte {
 	code := make([]byte, 16)
 	binary.LittleEndian.PutUint64(code, 0x7000|opcodeSTL)
@@ -182,8 +184,8 @@ func TestTinyFiles(t *testing.T) {
 		}
 		img := file.Images[0]
 		k := img.Kernels[0]
-		if k.Name != "k" || *k.Registers != 10 || *k.StackFrame != 8 || *k.MinStack != 8 || *k.Shared != 100 || k.Local != 24 ||
-			k.Constant[0] != 40 || img.Constant[3] != 4 || k.Barriers != 2 || k.CodeBytes != 16 || *k.SpillStores != 8 ||
+		if k.Name != "k" || *k.Registers != 10 || *k.StackFrame != 8 || *k.MinStack != 8 || *k.Shared != 100 ||
+			k.Local != 24 || k.Constant[0] != 40 || img.Constant[3] != 4 || k.Barriers != 2 || k.CodeBytes != 16 || *k.SpillStores != 8 ||
 			*k.SpillLoads != 0 || k.ParamBytes != 8 || !slices.Equal(k.Params, []Param{{0, 8}}) || img.Bits == 64 != is64 {
 			t.Errorf("64 bits: %v: %s", is64, asJSON(t, img))
 		}

@@ -2,8 +2,8 @@
 
 usage: make.py NVCC_BIN VERSION=PTXAS... OLD_CUOBJDUMP
 
-NVCC_BIN is the folder with nvcc, ptxas and cuobjdump of CUDA 13; PTXAS are assemblers of older toolkits (12.0, 12.6, 12.8
-and 12.9), OLD_CUOBJDUMP is one of CUDA 12, which reads what older assemblers write.
+NVCC_BIN is the folder with nvcc, ptxas and cuobjdump of CUDA 13; PTXAS are assemblers of older toolkits (12.0, 12.6,
+12.8 and 12.9), OLD_CUOBJDUMP is one of CUDA 12, which reads what older assemblers write.
 """
 
 import json
