@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync"
 
 	"gpuemu/internal/pattern"
 )
@@ -60,7 +61,7 @@ func (c *counter) code() *Code {
 	slices.SortFunc(r.Memory, func(x, y Access) int {
 		return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Space, y.Space), cmp.Compare(x.Bits, y.Bits))
 	})
-	for _, p := range wellKnown {
+	for _, p := range wellKnown() {
 		if slices.ContainsFunc(r.Mnemonics, func(m Mnemonic) bool { return p.Match(c.dialect, m.Name) }) {
 			r.Patterns = append(r.Patterns, p.String())
 		}
@@ -68,29 +69,23 @@ func (c *counter) code() *Code {
 	return r
 }
 
-// wellKnown are the patterns that every record answers for: wide and cached accesses, asynchronous copies, tensor cores,
+// WellKnown are the patterns that every record answers for: wide and cached accesses, asynchronous copies, tensor cores,
 // exchange between threads, local memory, slow arithmetic.
-var wellKnown = mustPatterns(
-	"ld.global.v2", "ld.global.v4", "ld.global.nc", "st.global.v2", "st.global.v4", "ld.shared.v4", "st.shared.v4",
-	"ld.local", "st.local", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "mma.*", "wgmma.mma_async", "wmma.*",
-	"tcgen05.*", "ldmatrix", "stmatrix", "shfl.sync", "redux.sync", "atom.*", "red.*", "bar.sync", "barrier.cluster",
-	"mbarrier.*", "ex2.approx", "div.full", "div.rn", "sqrt.rn", "*.f64", "call",
-	"LDG.*.128", "STG.*.128", "LDS.128", "STS.128", "LDL", "STL", "LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "HMMA", "IMMA",
-	"DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "LDSM", "STSM", "SHFL", "REDUX", "ATOMG", "ATOMS", "REDG", "RED", "BAR.SYNC",
-	"SYNCS", "MUFU", "DFMA", "CALL")
-
-// WellKnown are the texts of those patterns.
 func WellKnown() []string {
-	var list []string
-	for _, p := range wellKnown {
-		list = append(list, p.String())
+	return []string{
+		"ld.global.v2", "ld.global.v4", "ld.global.nc", "st.global.v2", "st.global.v4", "ld.shared.v4", "st.shared.v4",
+		"ld.local", "st.local", "cp.async", "cp.async.bulk", "cp.async.bulk.tensor", "mma.*", "wgmma.mma_async", "wmma.*",
+		"tcgen05.*", "ldmatrix", "stmatrix", "shfl.sync", "redux.sync", "atom.*", "red.*", "bar.sync", "barrier.cluster",
+		"mbarrier.*", "ex2.approx", "div.full", "div.rn", "sqrt.rn", "*.f64", "call",
+		"LDG.*.128", "STG.*.128", "LDS.128", "STS.128", "LDL", "STL", "LDGSTS", "UBLKCP", "UTMALDG", "UTMASTG", "HMMA",
+		"IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA", "LDSM", "STSM", "SHFL", "REDUX", "ATOMG", "ATOMS", "REDG", "RED",
+		"BAR.SYNC", "SYNCS", "MUFU", "DFMA", "CALL",
 	}
-	return list
 }
 
-func mustPatterns(texts ...string) []pattern.Pattern {
+var wellKnown = sync.OnceValue(func() []pattern.Pattern {
 	var list []pattern.Pattern
-	for _, t := range texts {
+	for _, t := range WellKnown() {
 		p, err := pattern.Parse(t)
 		if err != nil {
 			panic("artifact: internal error: " + err.Error())
@@ -98,4 +93,4 @@ func mustPatterns(texts ...string) []pattern.Pattern {
 		list = append(list, p)
 	}
 	return list
-}
+})
