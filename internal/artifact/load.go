@@ -83,10 +83,14 @@ func Load(ctx context.Context, path string, o Options) (*File, error) {
 
 // Detect says what a file is, "" if it is none of the known formats. The name counts for CUDA sources alone.
 func Detect(name string, data []byte) Format {
-	switch ext := strings.ToLower(filepath.Ext(name)); ext {
+	switch strings.ToLower(filepath.Ext(name)) {
 	case ".cu", ".cuh":
 		return FormatSource
 	}
+	return detectContent(data)
+}
+
+func detectContent(data []byte) Format {
 	switch {
 	case bytes.HasPrefix(data, []byte("\x7fELF")):
 		return detectELF(data)
@@ -131,13 +135,15 @@ func startsAsPTX(text []byte) bool {
 }
 
 // Read reads the content of a file. It executes nothing: a CUDA source is refused.
-func Read(name string, data []byte) (*File, error) {
+func Read(name string, data []byte) (*File, error) { return read(name, Detect(name, data), data) }
+
+func read(name string, format Format, data []byte) (*File, error) {
 	at := diag.Pos{File: name}
 	if len(data) > maxFile {
 		return nil, diag.Errorf(Limit, "take out the cubins with cuobjdump --extract-elf all, and give one",
 			"the file has more than %d bytes", maxFile).At(at)
 	}
-	f := &File{Name: name, Format: Detect(name, data), Digest: digest(data), Texts: map[string]string{}}
+	f := &File{Name: name, Format: format, Digest: digest(data), Texts: map[string]string{}}
 	var err error
 	switch f.Format {
 	case FormatPTX:
@@ -208,24 +214,61 @@ func compile(ctx context.Context, path string, source []byte, o Options) (*File,
 	if err != nil {
 		return nil, err
 	}
-	f, err := Read(compiledName(path, ".ptx"), out.PTX)
+	f, err := readOutput(path, FormatPTX, out.PTX, out)
 	if err != nil {
-		return nil, fmt.Errorf("%s: what %s wrote: %w", path, out.Compiler.Name, err)
+		return nil, err
 	}
 	if out.Cubin != nil {
-		machine, err := Read(compiledName(path, ".cubin"), out.Cubin)
+		machine, err := readOutput(path, FormatCubin, out.Cubin, out)
 		if err != nil {
-			return nil, fmt.Errorf("%s: what %s wrote: %w", path, out.Compiler.Name, err)
+			return nil, err
 		}
 		f.Kernels = Merge(slices.Concat(f.Kernels, machine.Kernels))
 		maps.Copy(f.Texts, machine.Texts)
 	}
-	f.Name, f.Format, f.Digest, f.Log = path, FormatSource, digest(source), out.Log
+	f.Format, f.Digest, f.Log = FormatSource, digest(source), out.Log
+	for i := range f.Kernels {
+		f.Kernels[i].placeIn(path)
+	}
 	return f, nil
 }
 
-// compiledName is what errors and records call a file that was compiled and is gone.
-func compiledName(path, ext string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ext }
+// readOutput reads what a compiler made of a source. Records call it by the source's name.
+func readOutput(source string, want Format, data []byte, out *cudatool.Output) (*File, error) {
+	if got := detectContent(data); got != want {
+		return nil, diag.Errorf(UnknownFormat, "try it by hand: "+out.Command, "what %s wrote is no %s",
+			out.Compiler.Name, want).At(diag.Pos{File: source})
+	}
+	f, err := read(source, want, data)
+	if err != nil {
+		return nil, fmt.Errorf("what %s made of the source: %w", out.Compiler.Name, err)
+	}
+	return f, nil
+}
+
+// placeIn makes all places those of a source: the text that the compiler wrote is gone. Compilers are called beside the
+// source, so that relative names are relative to its directory.
+func (m *Metrics) placeIn(source string) {
+	move := func(p *Place) {
+		p.Line = 0
+		if p.SourceFile != "" && !filepath.IsAbs(p.SourceFile) {
+			p.SourceFile = filepath.Join(filepath.Dir(source), p.SourceFile)
+		}
+	}
+	for i := range m.Sources {
+		move(&m.Sources[i].Place)
+	}
+	for _, c := range []*Code{m.PTXCode, m.SASSCode} {
+		if c == nil {
+			continue
+		}
+		for i := range c.Mnemonics {
+			for j := range c.Mnemonics[i].Places {
+				move(&c.Mnemonics[i].Places[j])
+			}
+		}
+	}
+}
 
 // Kernel returns the records of the kernel of that name; with name "" the file must have one kernel only.
 func (f *File) Kernel(name string) ([]Metrics, error) {

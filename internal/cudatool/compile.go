@@ -46,6 +46,9 @@ type Output struct {
 	Command  string // as a shell would take it, without our temporary files
 }
 
+// Header is the header that stands in for CUDA's.
+const Header = "gpuemu_cuda.h"
+
 //go:embed cuda
 var headers embed.FS
 
@@ -113,7 +116,10 @@ type job struct {
 	out          *Output
 }
 
-// call calls a program beside the source, so that paths in debug lines are as in the project.
+// input is what compilers are called with, beside the source: paths in debug lines are then relative.
+func (j *job) input() string { return "." + string(filepath.Separator) + filepath.Base(j.source) }
+
+// call calls a program beside the source.
 func (j *job) call(tool *Tool, args ...string) error {
 	c := call{path: tool.Path, args: args, dir: filepath.Dir(j.source), limit: compileLimit}
 	out, err := run(j.ctx, c)
@@ -149,8 +155,7 @@ func (j *job) file(name string) string { return filepath.Join(j.dir, name) }
 // nvcc compiles with NVIDIA's compiler, once for each form.
 func (j *job) nvcc() error {
 	args := func(form, out string) []string {
-		// Keep temporary files of nvcc itself out of the project.
-		return append([]string{"-arch=" + j.arch, "-lineinfo", form, "-o", j.file(out), j.source}, j.flags...)
+		return append([]string{"-arch=" + j.arch, "-lineinfo", form, "-o", j.file(out), j.input()}, j.flags...)
 	}
 	if err := j.call(j.NVCC, args("-ptx", "out.ptx")...); err != nil {
 		return err
@@ -175,9 +180,10 @@ func (j *job) clang() error {
 	}
 	args := append([]string{"-x", "cuda", "--cuda-device-only", "--cuda-gpu-arch=" + j.arch},
 		clangFeature(j.Clang.Major())...)
-	args = append(args, "-nocudainc", "-nocudalib", "-std=c++17", "-O3", "-gline-directives-only", "-S")
-	rest := append([]string{j.source, "-o", j.file("out.ptx")}, j.flags...)
-	first := j.call(j.Clang, append(append(args, "-I", include, "-include", "gpuemu_cuda.h"), rest...)...)
+	args = append(args, "-nocudainc", "-nocudalib", "-std=c++17", "-O3", "-gline-directives-only",
+		"-fdebug-compilation-dir=.", "-S")
+	rest := append([]string{j.input(), "-o", j.file("out.ptx")}, j.flags...)
+	first := j.call(j.Clang, append(append(args, "-I", include, "-include", Header), rest...)...)
 	if diag.CodeOf(first) == Refused {
 		log, command := j.out.Log, j.out.Command
 		j.out.Log, j.out.Command = "", ""
