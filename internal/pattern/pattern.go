@@ -76,8 +76,12 @@ func (p *Pattern) check() error {
 		}
 	}
 	if p.dialects == 0 {
-		return diag.Errorf(UnknownOpcode, diag.Suggest(p.op, slices.Concat(ptxOps, sassOps),
-			"patterns begin with an opcode of PTX or SASS, or with *"),
+		near, far := ptxOps, sassOps // names of the language that the pattern looks like are suggested first
+		if p.op == strings.ToUpper(p.op) {
+			near, far = far, near
+		}
+		hint := diag.Suggest(p.op, far, "patterns begin with an opcode of PTX or SASS, or with *")
+		return diag.Errorf(UnknownOpcode, diag.Suggest(p.op, near, hint),
 			"pattern %q can match nothing: no instruction is called %q", p.text, p.op)
 	}
 	return p.checkModifiers()
