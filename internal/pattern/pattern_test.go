@@ -102,7 +102,7 @@ func TestRefused(t *testing.T) {
 		{"ld..v4", Syntax, `"ld..v4" has nothing between two dots`, ""},
 		{".ld", Syntax, "nothing between two dots", ""},
 		{strings.Repeat("x", maxLength+1), Syntax, "is no pattern", ""},
-		{"ldd.global", UnknownOpcode, `pattern "ldd.global" can match nothing: no instruction is called "ldd"`, "did you mean ld"},
+		{"ldd.global", UnknownOpcode, `pattern "ldd.global" can match nothing: no instruction is called "ldd"`, "did you mean add or ld or ldu?"},
 		{"HMAA.*", UnknownOpcode, `no instruction is called "HMAA"`, "did you mean HMMA"},
 		{"zzzz", UnknownOpcode, `"zzzz"`, "patterns begin with an opcode of PTX or SASS, or with *"},
 		{"q*z", UnknownOpcode, `no instruction is called "q*z"`, ""},
