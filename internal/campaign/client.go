@@ -140,7 +140,7 @@ func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tenso
 	if err != nil {
 		return c, nil, err
 	}
-	inputs, err := gen.Inputs(b.subject.schema, c)
+	inputs, err := b.stream.Inputs(c)
 	if err == nil {
 		b.prepare(c, inputs)
 	}
@@ -164,10 +164,7 @@ func (e *Engine) inputsOfText(ctx context.Context, s *opspec.Schema, c opspec.Ca
 
 // Asked returns what a candidate is given and asked for beside its inputs: attributes, and outputs where the schema
 // says them.
-func (b *Batch) Asked(c opspec.Case) (opspec.Attrs, []runner.Output) {
-	call := b.subject.call(c, nil, false)
-	return call.Attrs, call.Outputs
-}
+func (b *Batch) Asked(c opspec.Case) (opspec.Attrs, []runner.Output) { return b.subject.asked(c) }
 
 // PublishedRun is a run of the published fuzzer.
 type PublishedRun struct {

@@ -19,6 +19,7 @@ const (
 // Counting is the same in any order and for any division of the work, hence so are the percentiles.
 type histogram struct {
 	page   [2048]uint16 // by exponent; 0: none yet
+	spread [2]int       // the least exponent with a page, and the one behind the largest
 	counts []uint32     // pages of buckets, the first one unused; an element count fits, since MaxElems is 2^31
 	total  int
 }
@@ -78,13 +79,19 @@ func (h *histogram) grow(key uint64) uint {
 	}
 	page := len(h.counts) >> subBits
 	h.counts = append(h.counts, make([]uint32, 1<<subBits)...) // clears the page
-	h.page[key>>52] = uint16(page)
+	e := int(key >> 52)
+	h.page[e] = uint16(page)
+	if page == 1 {
+		h.spread = [2]int{e, e + 1}
+	}
+	h.spread = [2]int{min(h.spread[0], e), max(h.spread[1], e+1)}
 	return uint(page)
 }
 
 // merge adds the counts of o.
 func (h *histogram) merge(o *histogram) {
-	for e, p := range o.page {
+	for e := o.spread[0]; e < o.spread[1]; e++ {
+		p := o.page[e]
 		if p == 0 {
 			continue
 		}
@@ -108,7 +115,8 @@ func (h *histogram) quantiles(qs ...float64) []float64 {
 	}
 	next, below := 0, 0 // below: elements in lower buckets
 	rank := rankIndex(qs[0], h.total)
-	for e, p := range h.page {
+	for e := h.spread[0]; e < h.spread[1]; e++ {
+		p := h.page[e]
 		if p == 0 {
 			continue
 		}

@@ -19,7 +19,20 @@ const chunkElems = 4096
 
 // Inputs makes the inputs of a case, each in its layout. They depend on the case's text and the schema alone.
 func Inputs(s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) {
-	prog, dims, err := checkCase(s, c)
+	prog, err := s.Compile()
+	if err != nil {
+		return nil, err
+	}
+	return inputs(s, prog, c)
+}
+
+// Inputs is the function of that name for cases of the stream, whose schema is compiled.
+func (s *Stream) Inputs(c opspec.Case) (map[string]*tensor.Tensor, error) {
+	return inputs(s.schema, s.prog, c)
+}
+
+func inputs(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]*tensor.Tensor, error) {
+	dims, err := checkCase(s, prog, c)
 	if err != nil {
 		return nil, err
 	}
@@ -44,15 +57,15 @@ func Inputs(s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) 
 }
 
 // checkCase refuses a case that the schema would never have given, whoever wrote its text.
-func checkCase(s *opspec.Schema, c opspec.Case) (*opspec.Program, map[string]int, error) {
-	fail := func(format string, args ...any) (*opspec.Program, map[string]int, error) {
-		return nil, nil, diag.Errorf(CaseMismatch, "use the schema the case was made from", format, args...)
+func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]int, error) {
+	fail := func(format string, args ...any) (map[string]int, error) {
+		return nil, diag.Errorf(CaseMismatch, "use the schema the case was made from", format, args...)
 	}
 	if c.Op != s.Name {
 		return fail("case of operator %q used with the schema of %q", c.Op, s.Name)
 	}
 	if c.Gen != opspec.GenVersion {
-		return nil, nil, diag.Errorf(CaseVersion, "use the gpuemu version that printed the case",
+		return nil, diag.Errorf(CaseVersion, "use the gpuemu version that printed the case",
 			"case of generator version %d, this is version %d", c.Gen, opspec.GenVersion)
 	}
 	if !slices.Contains(s.AllowedDTypes(), c.DType) {
@@ -68,20 +81,16 @@ func checkCase(s *opspec.Schema, c opspec.Case) (*opspec.Program, map[string]int
 				i, c.Attrs[i].Name, c.Attrs[i].Value, want.Name, want.EffectiveKind())
 		}
 	}
-	prog, err := s.Compile()
-	if err != nil {
-		return nil, nil, err
-	}
 	attrs := c.AttrMap()
 	shapes, _, err := prog.Resolve(c.DimMap(), attrs)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	for i := range s.Inputs {
 		in, got := &s.Inputs[i], &c.Inputs[i]
 		elem, err := in.ElemType(c.DType)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if got.Name != in.Name || got.DType != elem || !got.Shape.Equal(shapes[in.Name]) {
 			return fail("input %d is %s:%s%s, want %s:%s%s",
@@ -91,11 +100,10 @@ func checkCase(s *opspec.Schema, c opspec.Case) (*opspec.Program, map[string]int
 			return fail("input %q: layout %s does not exist for shape %s", in.Name, got.Layout, got.Shape)
 		}
 		if err := checkValues(in, got); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	dims, err := prog.Derive(c.DimMap(), attrs)
-	return prog, dims, err
+	return prog.Derive(c.DimMap(), attrs)
 }
 
 func kindMatches(k opspec.AttrKind, v any) bool {

@@ -67,7 +67,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	for name, t := range inputs {
 		shapes[name] = t.Shape
 	}
-	program, err := op.compiledSchema()
+	program, err := op.Program()
 	if err != nil {
 		return nil, err
 	}

@@ -29,8 +29,8 @@ type Op struct {
 	compiled error
 }
 
-// compiledSchema returns the schema ready to bind and resolve, compiled on first use.
-func (op *Op) compiledSchema() (*opspec.Program, error) {
+// Program returns the schema ready to bind and resolve, compiled on first use.
+func (op *Op) Program() (*opspec.Program, error) {
 	op.compile.Do(func() { op.program, op.compiled = op.Schema.Compile() })
 	return op.program, op.compiled
 }

@@ -36,8 +36,8 @@ func WriteSafetensors(w io.Writer, ts []Named, meta map[string]string) error {
 	return nil
 }
 
-// AppendSafetensors appends what WriteSafetensors writes, without metadata, to b: for images so small that a call of the
-// system for each costs more than the copy.
+// AppendSafetensors appends what WriteSafetensors writes, without metadata, to b: for images so small that a call of
+// the system for each costs more than the copy.
 func AppendSafetensors(b []byte, ts []Named) ([]byte, error) {
 	b, err := appendHeader(b, ts, nil)
 	if err != nil {
