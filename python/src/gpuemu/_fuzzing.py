@@ -22,11 +22,11 @@ from . import _parts
 from ._case import Case, Execution, Failure, OutputSpec, View
 from ._http import Transport
 from ._progress import Progress
-from ._shared import SharedFile
+from ._shared import GRAIN, SharedFile
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
 IN_FLIGHT = 2  # batches that are being judged at once: while one waits for the disk the other has the cores
-LARGEST_BATCH = 128  # cases; more saves nothing that can be measured
+LARGEST_BATCH = 256  # cases; a commit to the store writes the same pages for more of them, twice as many gain nothing
 BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemon is never silent for long
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
@@ -38,14 +38,13 @@ Kernel = Callable[..., Any]
 Run = Callable[[Kernel, Case], Execution]
 
 
-def parse_case(header: dict[str, Any], image: np.ndarray[Any, Any]) -> Case:
-    """Reads a case of the engine. image: the bytes of the image."""
-    storages = _parts.parse_image(image.data)
-    inputs = []
-    for v in header["inputs"]:
-        storage = np.frombuffer(storages[v["storage"]][2], np.uint8)
-        storage.flags.writeable = False
-        inputs.append(View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storage))
+def parse_case(header: dict[str, Any], image: _parts.Array) -> Case:
+    """Reads a case of the engine. image: the bytes of the image, read-only."""
+    storages = _parts.storages(image)
+    inputs = [
+        View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storages[v["storage"]])
+        for v in header["inputs"]
+    ]
     outputs = None
     if header.get("outputs") is not None:
         outputs = [OutputSpec(o["name"], o["dtype"], tuple(o["shape"])) for o in header["outputs"]]
@@ -56,20 +55,22 @@ def parse_case(header: dict[str, Any], image: np.ndarray[Any, Any]) -> Case:
 def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> list[Case]:
     """Asks for a batch of cases, whose inputs are written to the shared file."""
     body = json.dumps(dict(request, shared=shared.path)).encode()
-    text = memoryview(transport.read(transport.request("POST", "/v1/cases", body)))
-    headers = []
+    text = transport.read(transport.request("POST", "/v1/cases", body))
+    parts: list[bytes] = []
     at = 0
     while True:
         size = struct.unpack_from("<I", text, at)[0] if at + 4 <= len(text) else None
         if size == 0:
             break
         if size is None or at + 4 + size > len(text):
+            if parts:
+                raise_error(json.loads(parts[-1]))
             raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
-        header = json.loads(bytes(text[at + 4 : at + 4 + size]))
-        raise_error(header)
-        headers.append(header)
+        parts.append(text[at + 4 : at + 4 + size])
         at += 4 + size + 8  # and the length of an empty image
+    headers = json.loads(b"[" + b",".join(parts) + b"]")  # one call for all: each has its price
     memory = shared.view(max((h["bytes"][1] for h in headers), default=0))
+    memory.flags.writeable = False
     return [parse_case(h, memory[h["bytes"][0] : h["bytes"][1]]) for h in headers]
 
 
@@ -87,6 +88,7 @@ def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
             (length,) = struct.unpack("<Q", transport.read(response, 8))
             image = np.empty(length, np.uint8)
             transport.readinto(response, image.data)
+            image.flags.writeable = False
             yield parse_case(header, image)
     finally:
         if not response.isclosed():
@@ -106,6 +108,11 @@ def raise_error(header: dict[str, Any]) -> None:
         raise ClientError(error["message"], error.get("code", ""), error.get("hint", ""), error.get("pos", ""))
 
 
+def _members(values: Mapping[str, Any]) -> str:
+    """Members of a JSON object that has others before them."""
+    return "," + _parts.dumps(values)[1:-1] if values else ""
+
+
 class Submission:
     """Results of one batch on their way to the engine: images in a shared file, headers in one body.
 
@@ -115,51 +122,59 @@ class Submission:
 
     def __init__(self, shared: SharedFile, common: dict[str, Any], own_schema: bool = False) -> None:
         self._shared = shared
-        self._common = common  # config, python, store, tolerance
-        self._others = {k: v for k, v in common.items() if k not in INHERITED}
+        self._brief = bool(common.get("brief"))
         self._own_schema = own_schema
-        self._body = bytearray()
-        self._end = 0  # bytes of the shared file in use
+        # What all headers say, as text: they have little of their own, and an encoder takes longer than that.
+        self._first = _members(common)  # config, python, store, tolerance
+        self._others = _members({k: v for k, v in common.items() if k not in INHERITED})
+        self._path = _members({"shared": shared.path})
+        self._parts: list[bytes] = []
+        self._memory = np.empty(0, np.uint8)  # of the shared file
+        self._end = 0  # bytes of it in use
 
     def add(self, case: Case, done: Execution, expected: Mapping[str, _parts.Array] | None = None) -> None:
         """Adds what the kernel did on one case. expected: values to compare with instead of the operator's."""
-        header: dict[str, Any] = dict(self._others if self._body else self._common, op=case.op, time_ns=done.time_ns)
+        text = f'{{"op":{_parts.dumps(case.op)},"time_ns":{done.time_ns}{self._others if self._parts else self._first}'
         tensors: dict[str, _parts.Array] = {}
         if self._own_schema:
-            header.update(seed=str(case.seed), kwargs=_parts.texts(case.attrs))
+            text += _members({"seed": str(case.seed), "kwargs": _parts.texts(case.attrs)})
             tensors.update(("inputs/" + v.name, _parts.array_of(v)) for v in case.inputs)
         else:
-            header["case"] = case.text
+            text += f',"case":{_parts.dumps(case.text)}'
         if done.findings:
-            header["findings"] = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
+            seen = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
+            text += _members({"findings": seen})
         failure = done.failure
+        head = None
         if failure is None and done.outputs is not None:
             outputs = {"outputs/" + name: array for name, array in done.outputs.items()}
-            outputs.update(("again/" + name, array) for name, array in (done.again or {}).items())
-            outputs.update(("expected/" + name, array) for name, array in (expected or {}).items())
+            if done.again:
+                outputs.update(("again/" + name, array) for name, array in done.again.items())
+            if expected:
+                outputs.update(("expected/" + name, array) for name, array in expected.items())
             try:
-                for array in outputs.values():
-                    _parts.dtype_name(array.dtype)
+                head = _parts.image_head({**tensors, **outputs})
                 tensors.update(outputs)
             except ClientError as exc:  # a type that the engine does not know
                 failure = Failure("wrong_dtype", exc.message, exc.hint)
         if tensors:
-            header.update(bytes=self._write(tensors), shared=self._shared.path)
+            begin, end = self._write(tensors, *(head or _parts.image_head(tensors)))
+            text += f',"bytes":[{begin},{end}]{self._path}'
         if failure is not None:
-            header["failure"] = {"reason": failure.reason, "message": failure.message, "hint": failure.hint,
-                                 "trace": failure.trace}  # fmt: skip
-        self._body += _parts.part_head(header, 0)
+            why = {"reason": failure.reason, "message": failure.message, "hint": failure.hint, "trace": failure.trace}
+            text += _members({"failure": why})
+        self._parts.append(_parts.part_text(text + "}", 0))
 
-    def _write(self, tensors: dict[str, _parts.Array]) -> tuple[int, int]:
+    def _write(self, tensors: dict[str, _parts.Array], head: bytes, size: int) -> tuple[int, int]:
         """Writes an image behind the last one; returns where it begins and ends."""
-        head, size = _parts.image_head(tensors)
         begin = -(-self._end // 64) * 64
-        end = begin + len(head) + size
-        memory = self._shared.view(end)
         at = begin + len(head)
-        memory[begin:at] = np.frombuffer(head, np.uint8)
+        end = at + size
+        if end > self._memory.size:
+            self._memory = self._shared.view(-(-end // GRAIN) * GRAIN)
+        self._memory[begin:at] = np.frombuffer(head, np.uint8)
         for array in tensors.values():
-            memory[at : at + array.nbytes] = _parts.flat_bytes(array)
+            self._memory[at : at + array.nbytes] = _parts.flat_array(array)
             at += array.nbytes
         self._end = end
         return begin, end
@@ -170,11 +185,11 @@ class Submission:
 
     def judged(self, transport: Transport) -> list[ValidationResult | None]:
         """send, with None for cases that passed where brief answers are wanted: nobody looks at them."""
-        brief = self._common.get("brief", False)
-        return [None if brief and raw["verdict"] == "pass" else parse_result(raw) for raw in self._send(transport)]
+        results = self._send(transport)
+        return [None if self._brief and raw["verdict"] == "pass" else parse_result(raw) for raw in results]
 
     def _send(self, transport: Transport) -> list[dict[str, Any]]:
-        body = bytes(self._body) + struct.pack("<I", 0)
+        body = b"".join(self._parts) + struct.pack("<I", 0)
         reply = json.loads(transport.read(transport.request("POST", "/v1/submissions", body, SUBMISSION_TYPE)))
         for entry in reply["results"]:
             raise_error(entry)

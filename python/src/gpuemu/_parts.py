@@ -57,16 +57,32 @@ def _image_head(forms: tuple[tuple[str, str, tuple[int, ...], int], ...]) -> tup
 
 def flat_bytes(array: Array) -> memoryview:
     """The bytes of an array in C order and little-endian."""
-    array = np.ascontiguousarray(array)
+    return flat_array(array).data
+
+
+def flat_array(array: Array) -> Array:
+    """flat_bytes as an array, which numpy copies faster."""
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
-    return array.reshape(-1).view(np.uint8).data
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
 def part_head(header: Mapping[str, Any], image: int) -> bytes:
     """What stands before the image of a part."""
-    text = dumps(header).encode()
+    return part_text(dumps(header), image)
+
+
+def part_text(header: str, image: int) -> bytes:
+    """part_head of a header that is text already."""
+    text = header.encode()
     return struct.pack("<I", len(text)) + text + struct.pack("<Q", image)
+
+
+def storages(image: Array) -> dict[str, Array]:
+    """The bytes of the tensors of an image, by name; they are parts of its memory."""
+    start = 8 + struct.unpack_from("<Q", image.data)[0]
+    entries = _parse_head(image[8:start].tobytes())
+    return {name: image[start + begin : start + end] for name, _, _, begin, end in entries}
 
 
 def parse_image(image: memoryview) -> dict[str, tuple[str, tuple[int, ...], memoryview]]:
