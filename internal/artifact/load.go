@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -20,6 +19,7 @@ import (
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
+	"gpuemu/internal/sass"
 )
 
 // maxFile is the largest file that is read. Libraries with device code for many architectures have up to some GB; their
@@ -103,6 +103,8 @@ func detectContent(data []byte) Format {
 	switch {
 	case startsAsPTX(text):
 		return FormatPTX
+	case isListing(string(text)):
+		return FormatSASS
 	case bytes.Contains(text, []byte("__global__")):
 		return FormatSource
 	}
@@ -150,6 +152,10 @@ func read(name string, format Format, data []byte) (*File, error) {
 		err = f.readPTX(strings.TrimRight(string(data), "\x00"), f.Digest)
 	case FormatCubin, FormatFatbin, FormatHost:
 		err = f.readBinary(data)
+	case FormatSASS:
+		var functions []sass.Function
+		functions, err = sass.Parse(name, data)
+		f.Kernels = sassMetrics(name, f.Digest, functions)
 	case FormatSource:
 		err = diag.Errorf(UnknownFormat, "give the source as a file, or the compiled PTX", "this is a CUDA source").At(at)
 	default:
@@ -295,26 +301,31 @@ func (f *File) Kernel(name string) ([]Metrics, error) {
 }
 
 // Together merges the kernels of files that were given as one: PTX, cubin and listing of the same code. Files that have
-// no kernel in common were not meant to be together.
+// no kernel in common were not meant to be together. A listing also has functions that are no kernels: those that the
+// other files do not know are left out.
 func Together(files ...*File) ([]Metrics, error) {
-	if len(files) == 0 {
-		return nil, errors.New("artifact: internal error: no files")
-	}
 	var all []Metrics
-	seen := map[string]int{}
+	seen := map[string]int{} // how many files have a kernel of that name
 	for _, f := range files {
-		for _, m := range f.Kernels {
-			all = append(all, m)
-		}
+		all = append(all, f.Kernels...)
 		for name := range names(f) {
 			seen[name]++
 		}
 	}
-	if len(files) > 1 && !slices.Contains(slices.Collect(maps.Values(seen)), len(files)) {
-		return nil, diag.Errorf(Mismatch, "give files of the same build", "%s and %s have no kernel in common", files[0].Name,
-			files[len(files)-1].Name)
+	common := func(n int) bool { return n == len(files) }
+	if !slices.ContainsFunc(slices.Collect(maps.Values(seen)), common) {
+		var list []string
+		for _, f := range files {
+			list = append(list, f.Name)
+		}
+		return nil, diag.Errorf(Mismatch, "give files of the same build", "%s have no kernel in common",
+			strings.Join(list, " and "))
 	}
-	return Merge(all), nil
+	merged := Merge(all)
+	if slices.ContainsFunc(files, func(f *File) bool { return f.Format != FormatSASS }) {
+		merged = slices.DeleteFunc(merged, func(m Metrics) bool { return m.Kind() == SASS && seen[m.Kernel] == 1 })
+	}
+	return merged, nil
 }
 
 func names(f *File) map[string]bool {

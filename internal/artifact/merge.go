@@ -89,6 +89,14 @@ func join(x, y Metrics) Metrics {
 	if x.Arch == "" {
 		x.Arch = y.Arch
 	}
+	if x.SASSCode != nil && x.SpillStores == nil && y.Local != nil && y.Local.Origin == Declared {
+		// With what PTX declares, accesses to local memory can be told: arrays or spills.
+		var frame *int
+		if x.Stack != nil && x.Stack.Origin == FromCubin {
+			frame = &x.Stack.Value
+		}
+		x.spillsOf(frame, &y.Local.Value)
+	}
 	x.Sources = slices.Concat(x.Sources, y.Sources)
 	kinds := []SourceKind{PTX, Cubin, SASS}
 	slices.SortStableFunc(x.Sources, func(a, b Source) int {

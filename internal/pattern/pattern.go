@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
@@ -61,10 +62,12 @@ func allowed(c rune) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._:*", c)
 }
 
+var ptxOpcodes = sync.OnceValue(ptx.Opcodes)
+
 // check finds the dialects and refuses what neither has.
 func (p *Pattern) check() error {
 	p.dialects = 0
-	ptxOps, sassOps := ptx.Opcodes(), sassOpcodes
+	ptxOps, sassOps := ptxOpcodes(), sassOpcodes
 	if slices.ContainsFunc(ptxOps, func(op string) bool { return glob(p.op, op) }) {
 		p.dialects |= PTX
 	}
