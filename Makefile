@@ -10,6 +10,7 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 FUZZTIME    ?= 30s
 SOAK        ?= 100000
 BIGSOAK     ?= 20
+MUTANTS     ?= 10000000
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
@@ -23,7 +24,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow device fuzz-quick fuzz soak evidence bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow device fuzz-quick fuzz soak soak-parsers evidence bench \
 	fixtures example build generate clean
 
 all: build
@@ -120,6 +121,10 @@ soak:
 	GPUEMU_SOAK=$(SOAK) GPUEMU_SOAK_RECORD=$(CURDIR)/docs/evidence/soak.md \
 		$(GO) test -count=1 -timeout 0 -run TestHonestImplementationsKeepTheBound ./internal/oracle
 	GPUEMU_SOAK=$(BIGSOAK) $(GO) test -count=1 -timeout 0 -run Bigref ./internal/oracle
+
+# Mutated PTX modules and cubins, MUTANTS of each: no panic, no hang, no unbounded memory.
+soak-parsers:
+	GPUEMU_SOAK=$(MUTANTS) $(GO) test -count=1 -timeout 0 -v -run TestMutated ./internal/ptx ./internal/cubin
 
 # What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md.
 evidence:
