@@ -12,7 +12,7 @@ import (
 const (
 	// maxLinks is how many pairs of a write and a use a function may have: some hundred megabytes.
 	maxLinks = 1 << 23
-	// maxSteps is how many blocks may be looked at for all writes together, some seconds.
+	// maxSteps is how many edges may be followed for all writes together, a second or two.
 	maxSteps = 1 << 28
 )
 
@@ -76,6 +76,7 @@ func (l *Liveness) Chains() (*Chains, error) {
 	c := k.chains
 	for u := range c.Uses {
 		slices.Sort(c.Uses[u].Defs)
+		c.Uses[u].Defs = slices.Compact(c.Uses[u].Defs) // one may come within the block and round a loop
 		for _, d := range c.Uses[u].Defs {
 			c.Defs[d].Uses = append(c.Defs[d].Uses, u)
 		}
@@ -120,13 +121,14 @@ func (k *linker) fail() {
 		"writes and reads of registers in function %s are too entangled to connect them", k.l.Graph.Func.Name)
 }
 
-func (k *linker) link(use, def int) {
-	if k.links++; k.links > maxLinks {
+func (k *linker) link(use int, defs ...int) {
+	if k.links += len(defs); k.links > maxLinks {
 		k.fail()
-		return
 	}
-	u := &k.chains.Uses[use]
-	u.Defs = append(u.Defs, def)
+	if k.err == nil {
+		u := &k.chains.Uses[use]
+		u.Defs = append(u.Defs, defs...)
+	}
 }
 
 func (k *linker) at(reg, block int) *reaching {
@@ -151,11 +153,7 @@ func (k *linker) within(block int) {
 				n := k.l.bit[o.Reg.Index]
 				k.arriving[n] = append(k.arriving[n], event{block, use})
 			}
-			for _, d := range r.defs {
-				if k.err == nil {
-					k.link(use, d)
-				}
-			}
+			k.link(use, r.defs...)
 		})
 		in.Defs(func(o *Operand) {
 			r := k.at(o.Reg.Index, block)
@@ -183,14 +181,20 @@ func (k *linker) within(block int) {
 
 // between connects what stands in different blocks, for one register that crosses.
 func (k *linker) between(n int) {
-	for _, block := range k.stopping[n] {
-		k.stops[block] = n + 1
-	}
 	list := k.arriving[n]
+	if len(k.leaving[n]) == 1 && !k.l.live(n, 0) { // every way to a use has a write on it, and there is only this one
+		for _, e := range list {
+			k.link(e.index, k.leaving[n][0].index)
+		}
+		return
+	}
 	for i, j := 0, 0; i < len(list); i = j {
 		for j = i; j < len(list) && list[j].block == list[i].block; j++ {
 		}
 		k.uses[list[i].block] = list[i:j]
+	}
+	for _, block := range k.stopping[n] {
+		k.stops[block] = n + 1
 	}
 	for _, e := range k.leaving[n] {
 		k.walk(n, k.l.Graph.Blocks[e.block].Succs, func(use int) { k.link(use, e.index) })
@@ -211,14 +215,12 @@ func (k *linker) walk(n int, from []int, visit func(use int)) {
 		if k.steps++; k.steps > maxSteps {
 			k.fail()
 		}
-		if k.seen[b] == k.round || k.l.set(b)[n/64]>>(n%64)&1 == 0 {
+		if k.seen[b] == k.round || !k.l.live(n, b) {
 			continue
 		}
 		k.seen[b] = k.round
 		for _, e := range k.uses[b] {
-			if k.err == nil {
-				visit(e.index)
-			}
+			visit(e.index)
 		}
 		if k.stops[b] != n+1 {
 			k.todo = append(k.todo, k.l.Graph.Blocks[b].Succs...)

@@ -85,10 +85,10 @@ type flow struct {
 
 // immediate returns the immediate dominator of each node, -1 for the root and for what it does not lead to.
 //
-// The method is that of Lengauer and Tarjan (A fast algorithm for finding dominators in a flowgraph, TOPLAS 1979) in its
-// simple form: m log n steps for m edges. The shorter iteration of Cooper, Harvey and Kennedy takes n² steps for two long
-// chains with rungs between them, which is what a file may hold. Nodes are called by their number in preorder: the
-// semidominator of a node is the least node that reaches it through greater ones only.
+// The method is that of Lengauer and Tarjan (A fast algorithm for finding dominators in a flowgraph, TOPLAS 1979) in
+// its simple form: m log n steps for m edges. The shorter iteration of Cooper, Harvey and Kennedy takes n² steps for
+// two long chains with rungs between them, which is what a file may hold. Nodes are called by their number in preorder:
+// the semidominator of a node is the least node that reaches it through greater ones only.
 func immediate(f flow) []int {
 	idom := make([]int, f.n)
 	for i := range idom {

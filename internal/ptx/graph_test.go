@@ -31,8 +31,8 @@ func shape(g *Graph) string {
 // graphOf makes the graph of a kernel with this code.
 func graphOf(t testing.TB, code string) *Graph {
 	t.Helper()
-	f := parseString(t, ".version 8.0\n.target sm_80\n.func stop() .noreturn;\n.func go_on();\n.entry k(.param .u32 n) {\n"+
-		".reg .b32 %r<10>;\n.reg .pred %p<10>;\n.reg .b64 %rd<10>;\n"+code+"\n}\n")
+	f := parseString(t, ".version 8.0\n.target sm_80\n.func stop() .noreturn;\n.func go_on();\n"+
+		".entry k(.param .u32 n) {\n.reg .b32 %r<10>;\n.reg .pred %p<10>;\n.reg .b64 %rd<10>;\n"+code+"\n}\n")
 	g := NewGraph(f.Kernels()[0])
 	checkGraph(t, g)
 	return g
@@ -141,8 +141,9 @@ func TestDominators(t *testing.T) {
 		code      string
 		dom, post []int
 	}{
-		"one":             {"ret;", []int{-1}, []int{-1}},
-		"diamond":         {"@%p1 bra a; mov.b32 %r1, 0; bra b; a: mov.b32 %r1, 1; b: ret;", []int{-1, 0, 0, 0}, []int{3, 3, 3, -1}},
+		"one": {"ret;", []int{-1}, []int{-1}},
+		"diamond": {"@%p1 bra a; mov.b32 %r1, 0; bra b; a: mov.b32 %r1, 1; b: ret;",
+			[]int{-1, 0, 0, 0}, []int{3, 3, 3, -1}},
 		"loop":            {"mov.b32 %r1, 0; a: @%p1 bra b; bra a; b: ret;", []int{-1, 0, 1, 1}, []int{1, 3, 1, -1}},
 		"irreducible":     {"@%p1 bra b; a: @%p2 bra c; b: bra a; c: ret;", []int{-1, 0, 0, 1}, []int{1, 3, 1, -1}},
 		"early exit":      {"@%p1 bra a; @%p2 ret; a: ret;", []int{-1, 0, 0}, []int{-1, -1, -1}},

@@ -13,9 +13,9 @@ const (
 	// maxLiveBits is how many bits the sets of live registers of a function may have: 256 MiB, which is 46 000 blocks
 	// with as many registers that live from one to another.
 	maxLiveBits = 1 << 31
-	// maxLiveWork is how many words of sets may be looked at, some seconds. Few sweeps do for what compilers write;
-	// loops nested thousands deep would need as many.
-	maxLiveWork = 1 << 32
+	// maxLiveWork is how many words of sets may be looked at, a second. Few sweeps do for what compilers write; where
+	// jumps back lead to jumps back, there may be as many sweeps as blocks.
+	maxLiveWork = 1 << 31
 )
 
 // Liveness says which registers hold, between blocks, a value that is still read. Blocks that cannot be reached have
@@ -179,20 +179,19 @@ func (l *Liveness) behind(block int, set []uint64) {
 	}
 }
 
+// live reports whether the register of a bit is live before a block.
+func (l *Liveness) live(bit, block int) bool { return l.set(block)[bit/64]>>(bit%64)&1 != 0 }
+
 func (l *Liveness) set(block int) []uint64 { return l.in[block*l.words : (block+1)*l.words] }
 
-// each visits the registers of a set by their number in Function.Registers, in no special order.
-func (l *Liveness) each(set []uint64, visit func(r int32)) {
-	for i, w := range set {
-		for ; w != 0; w &= w - 1 {
-			visit(l.crossing[64*i+bits.TrailingZeros64(w)])
-		}
-	}
-}
-
+// registers returns the registers of a set, in the order of Function.Registers.
 func (l *Liveness) registers(set []uint64) []*Register {
 	var numbers []int32
-	l.each(set, func(r int32) { numbers = append(numbers, r) })
+	for i, w := range set {
+		for ; w != 0; w &= w - 1 {
+			numbers = append(numbers, l.crossing[64*i+bits.TrailingZeros64(w)])
+		}
+	}
 	slices.Sort(numbers)
 	list := make([]*Register, len(numbers))
 	for i, r := range numbers {
@@ -204,8 +203,8 @@ func (l *Liveness) registers(set []uint64) []*Register {
 // In returns the registers that are live before a block, in the order of Function.Registers.
 func (l *Liveness) In(block int) []*Register { return l.registers(l.set(block)) }
 
-// Out returns the registers that are live behind a block, in the order of Function.Registers. What a caller reads is not
-// among them.
+// Out returns the registers that are live behind a block, in the order of Function.Registers. What a caller reads is
+// not among them.
 func (l *Liveness) Out(block int) []*Register {
 	set := make([]uint64, l.words)
 	if l.Graph.Blocks[block].Reachable {
@@ -221,96 +220,4 @@ func (l *Liveness) Uninitialised() []*Register {
 		return nil
 	}
 	return slices.DeleteFunc(l.In(0), func(r *Register) bool { return slices.Contains(l.Graph.Func.Params, r.Var) })
-}
-
-// Peak is where most registers are live. Places are numbers of instructions, the first of the equal ones; -1 in a
-// function that has none.
-type Peak struct {
-	Registers    int // of 32 bits
-	At           int
-	Predicates   int
-	PredicatesAt int
-}
-
-// PeakLive returns the largest numbers of registers that are live at once: before an instruction, or behind it, where
-// what it writes counts even if nobody reads it. It is an estimate of what hardware needs: ptxas keeps constants and
-// parameters elsewhere, shares, splits and reorders.
-func (l *Liveness) PeakLive() Peak {
-	w := &walk{l: l, live: make([]bool, len(l.bit)), peak: Peak{At: -1, PredicatesAt: -1}}
-	set := make([]uint64, l.words)
-	for i := range l.Graph.Blocks {
-		b := &l.Graph.Blocks[i]
-		if !b.Reachable {
-			continue
-		}
-		l.behind(i, set)
-		l.each(set, w.add)
-		if b.Returns {
-			for _, r := range l.returned {
-				w.add(r)
-			}
-		}
-		for at := b.End - 1; at >= b.First; at-- {
-			w.back(l.Graph.Func.Code[at])
-		}
-		l.each(l.set(i), w.remove) // what is left
-	}
-	return w.peak
-}
-
-// walk goes through a block backwards and counts.
-type walk struct {
-	l          *Liveness
-	live       []bool // by register
-	registers  int    // live ones, of 32 bits
-	predicates int
-	unread     []int32 // what the instruction writes and nobody reads
-	peak       Peak
-}
-
-func (w *walk) add(r int32) { w.change(r, true, 1) }
-
-func (w *walk) remove(r int32) { w.change(r, false, -1) }
-
-func (w *walk) change(r int32, live bool, sign int) {
-	if w.live[r] == live {
-		return
-	}
-	w.live[r] = live
-	n, p := w.l.Graph.Func.Registers[r].Size()
-	w.registers += sign * n
-	w.predicates += sign * p
-}
-
-// back steps over an instruction.
-func (w *walk) back(in *Instr) {
-	w.unread = w.unread[:0]
-	in.Defs(func(o *Operand) {
-		if r := int32(o.Reg.Index); !w.live[r] {
-			w.unread = append(w.unread, r)
-			w.add(r)
-		}
-	})
-	w.look(in.Index)
-	for _, r := range w.unread {
-		w.remove(r)
-	}
-	in.Defs(func(o *Operand) {
-		if in.replaces(o) {
-			w.remove(int32(o.Reg.Index))
-		}
-	})
-	in.Uses(func(o *Operand) { w.add(int32(o.Reg.Index)) })
-	w.look(in.Index)
-}
-
-// look compares what is live at an instruction with the peak. Within a block instructions come backwards.
-func (w *walk) look(at int) {
-	p := &w.peak
-	if w.registers > p.Registers || p.At < 0 || w.registers == p.Registers && at < p.At {
-		p.Registers, p.At = w.registers, at
-	}
-	if w.predicates > p.Predicates || p.PredicatesAt < 0 || w.predicates == p.Predicates && at < p.PredicatesAt {
-		p.Predicates, p.PredicatesAt = w.predicates, at
-	}
 }
