@@ -12,10 +12,11 @@ extern "C" __global__ void local_index(const float *x, const int *order, float *
   y[i] = s;
 }
 
-// Insertion sort in a frame of 1 kB.
+// Insertion sort in a frame of 1 kB. Loops of a known bound stay loops, or nvcc writes thousands of lines.
 extern "C" __global__ void local_sort(const int *x, int *y, int len) {
   int v[256];
   int count = len < 256 ? len : 256;
+#pragma unroll 1
   for (int k = 0; k < count; k++) {
     int value = x[(blockIdx.x * blockDim.x + threadIdx.x) * len + k], at = k;
     while (at > 0 && v[at - 1] > value) {
@@ -24,15 +25,19 @@ extern "C" __global__ void local_sort(const int *x, int *y, int len) {
     }
     v[at] = value;
   }
+#pragma unroll 1
   for (int k = 0; k < count; k++) y[(blockIdx.x * blockDim.x + threadIdx.x) * len + k] = v[k];
 }
 
 extern "C" __global__ void local_bytes(const char *text, int *out, int len) {
   unsigned char seen[128];
   double weight[8] = {0.5, 0.25, 0.125, 0.0625, 2.0, 4.0, 8.0, 16.0};
+#pragma unroll 1
   for (int k = 0; k < 128; k++) seen[k] = 0;
+#pragma unroll 1
   for (int k = 0; k < len; k++) seen[text[k] & 127]++;
   double s = 0.0;
+#pragma unroll 1
   for (int k = 0; k < 128; k++) s += seen[k] * weight[seen[k] & 7];
   out[threadIdx.x] = (int)s;
 }
@@ -42,6 +47,7 @@ template <int Sums> __device__ __forceinline__ void running_sums(const float *x,
   float acc[Sums];
 #pragma unroll
   for (int k = 0; k < Sums; k++) acc[k] = x[threadIdx.x * Sums + k];
+#pragma unroll 1
   for (int r = 1; r < rows; r++) {
     float first = acc[0];
 #pragma unroll
