@@ -140,11 +140,14 @@ func (l *linter) limit(kind ViolationKind, what string, actual *Figure, most *in
 	}
 	src = l.sourceOf(actual.Origin)
 	v.File, v.Place = src.File, src.Place
-	if actual.Estimated() {
+	switch actual.Origin {
+	case Estimated:
 		v.Message = fmt.Sprintf("%s: about %d %s (estimated from PTX), at most %d are allowed", l.m.Kernel, actual.Value,
 			what, *most)
 		v.Hint = remedy
-	} else {
+	case Declared:
+		v.Message = fmt.Sprintf("%s: %d %s in PTX, at most %d are allowed", l.m.Kernel, actual.Value, what, *most)
+	default:
 		v.Message = fmt.Sprintf("%s: %d %s, at most %d are allowed", l.m.Kernel, actual.Value, what, *most)
 	}
 	l.add(v, !actual.Estimated())
