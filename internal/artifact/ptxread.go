@@ -4,13 +4,11 @@ package artifact
 
 import (
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"gpuemu/internal/cudatool"
 	"gpuemu/internal/pattern"
 	"gpuemu/internal/ptx"
 )
@@ -109,16 +107,11 @@ func (m *module) entryPlace(fn *ptx.Function) Place {
 	return p
 }
 
-// place is where an instruction stands. Of an inlined function that is its own line, except for those of the header that
-// stands in for CUDA's: nobody has that file.
+// place is where an instruction stands. Of an inlined function that is its own line.
 func (m *module) place(in *ptx.Instr) Place {
 	p := Place{Line: m.Position(in.Pos).Line}
-	loc := in.Loc
-	for loc != nil && loc.Inlined != nil && filepath.Base(m.files[loc.File]) == cudatool.Header {
-		loc = loc.Inlined
-	}
-	if loc != nil && loc.Line > 0 {
-		p.SourceFile, p.SourceLine = m.files[loc.File], loc.Line
+	if in.Loc != nil && in.Loc.Line > 0 {
+		p.SourceFile, p.SourceLine = m.files[in.Loc.File], in.Loc.Line
 	}
 	return p
 }

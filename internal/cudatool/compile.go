@@ -46,9 +46,6 @@ type Output struct {
 	Command  string // as a shell would take it, without our temporary files
 }
 
-// Header is the header that stands in for CUDA's.
-const Header = "gpuemu_cuda.h"
-
 //go:embed cuda
 var headers embed.FS
 
@@ -183,7 +180,7 @@ func (j *job) clang() error {
 	args = append(args, "-nocudainc", "-nocudalib", "-std=c++17", "-O3", "-gline-directives-only",
 		"-fdebug-compilation-dir=.", "-S")
 	rest := append([]string{j.input(), "-o", j.file("out.ptx")}, j.flags...)
-	first := j.call(j.Clang, append(append(args, "-I", include, "-include", Header), rest...)...)
+	first := j.call(j.Clang, append(append(args, "-I", include, "-include", "gpuemu_cuda.h"), rest...)...)
 	if diag.CodeOf(first) == Refused {
 		log, command := j.out.Log, j.out.Command
 		j.out.Log, j.out.Command = "", ""

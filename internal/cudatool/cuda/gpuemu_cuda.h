@@ -38,7 +38,8 @@ struct dim3 {
 };
 #include <__clang_cuda_builtin_vars.h> // threadIdx and its kin; part of clang itself
 
-#define GPUEMU_FN static __device__ __forceinline__
+// Code of these functions has the line of the call: nobody has this file.
+#define GPUEMU_FN static __device__ __forceinline__ __attribute__((nodebug))
 
 #define GPUEMU_PAIRS(T, name)                                                       \
   struct alignas(2 * sizeof(T)) name##2 { T x, y; };                                \
