@@ -69,6 +69,27 @@ def test_a_hook_sees_whole_results(client: Client, broken: bool) -> None:
     assert all(r.error_stats for r in client.list_results(limit=60))  # the store has them whole
 
 
+def test_the_last_batches_are_small(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is done while the last one is judged."""
+    counts: list[int] = []
+    fetch = _fuzzing.fetch
+
+    def recorded(transport: Any, request: dict[str, Any], shared: Any) -> Any:
+        counts.append(request["count"])
+        return fetch(transport, request, shared)
+
+    monkeypatch.setattr(_fuzzing, "fetch", recorded)
+    results = client.fuzz_op_client_side(
+        "relu", lambda i: np.maximum(i["input"], 0), iterations=1000, seed=5, dtypes=["float32"], value_distribution="normal",
+        shapes={"B": [1], "S": [1], "H": [4]}, layouts=["contiguous"], store="none",
+    )  # fmt: skip
+    assert results.passed == sum(counts) == 1000
+    left = 1000
+    for count in counts:
+        assert count <= max(left // _fuzzing.LAST_PART, _fuzzing.SMALL_BATCH)
+        left -= count
+
+
 def test_files_of_batches_in_use_are_left_alone(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A failure carries its own inputs, however many batches are under way when its verdict comes."""
     monkeypatch.setattr(_fuzzing, "LARGEST_BATCH", 1)

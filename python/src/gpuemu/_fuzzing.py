@@ -27,6 +27,8 @@ from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResul
 
 IN_FLIGHT = 2  # batches that are being judged at once: while one waits for the disk the other has the cores
 LARGEST_BATCH = 256  # cases; a commit to the store writes the same pages for more of them, twice as many gain nothing
+SMALL_BATCH = 32  # cases that the last batches have at least
+LAST_PART = 3  # of what is left a batch is at most a third: nothing else is done while the last one is judged
 BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemon is never silent for long
 BATCH_BYTES = 32 << 20  # of inputs; a batch ends with the case that reaches it
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
@@ -286,9 +288,10 @@ class Loop:
         return submission.judged(self._transport), time.monotonic() - began
 
     def _fetch(self, pool: ThreadPoolExecutor, number: int, at: int, size: int) -> Future[list[Case]] | None:
-        count = min(size, self._plan.iterations - at)
-        if count <= 0:
+        left = self._plan.iterations - at
+        if left <= 0:
             return None
+        count = min(size, left, max(left // LAST_PART, SMALL_BATCH))
         request = dict(self._plan.request, start=at, count=count, max_bytes=BATCH_BYTES)
         return pool.submit(fetch, self._transport, request, self._inputs[number % len(self._inputs)])
 
