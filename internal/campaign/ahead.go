@@ -285,8 +285,8 @@ func wantBytes(w *compare.Want) int64 {
 	return int64(n)
 }
 
-// prepare lets the expected values of a case that was handed out be computed. It has to be one of the op's own schema:
-// those of the stream are, their inputs could not have been made otherwise.
+// prepare lets the expected values of a case that was handed out be computed. It has to be one of the op's own schema,
+// as those of the stream are.
 func (b *Batch) prepare(c opspec.Case, inputs map[string]*tensor.Tensor) {
 	if b.lease == nil || commonValues(c) == valuesStored {
 		return

@@ -41,6 +41,7 @@ func Compare(got *tensor.Tensor, want *Want, opt Options) (*Report, error) {
 	all.release()
 	if rep.Counts.Mismatched > 0 {
 		rep.Map = all.errors
+		rep.Map.cells() // whatever was counted
 		rep.Findings = diagnose(p, out.wrong, rep)
 	}
 	return rep, nil

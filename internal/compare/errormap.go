@@ -36,20 +36,27 @@ func newErrorMap(s tensor.Shape) *ErrorMap {
 		}
 	}
 	m.GridRows, m.GridCols = min(m.Rows, mapRows), min(m.Cols, mapCols)
-	m.Wrong = make([]int, m.GridRows*m.GridCols)
 	return m
+}
+
+// cells returns Wrong, which is made when first needed: most comparisons find nothing wrong.
+func (m *ErrorMap) cells() []int {
+	if m.Wrong == nil {
+		m.Wrong = make([]int, m.GridRows*m.GridCols)
+	}
+	return m.Wrong
 }
 
 // add counts the wrong element at row-major position i.
 func (m *ErrorMap) add(i int) {
 	col := i % m.Cols
 	row := i / m.Cols % m.Rows
-	m.Wrong[row*m.GridRows/m.Rows*m.GridCols+col*m.GridCols/m.Cols]++
+	m.cells()[row*m.GridRows/m.Rows*m.GridCols+col*m.GridCols/m.Cols]++
 }
 
 func (m *ErrorMap) merge(o *ErrorMap) {
 	for i, n := range o.Wrong {
-		m.Wrong[i] += n
+		m.cells()[i] += n
 	}
 }
 

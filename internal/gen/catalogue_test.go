@@ -1,6 +1,7 @@
 package gen_test
 
 import (
+	"reflect"
 	"testing"
 
 	"gpuemu/internal/diag"
@@ -36,14 +37,14 @@ func TestCatalogue(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v", shapes.Name, err)
 					}
-					checkCase(t, s, c)
+					checkCase(t, s, stream, c)
 				}
 			}
 		})
 	}
 }
 
-func checkCase(t *testing.T, s *opspec.Schema, c opspec.Case) {
+func checkCase(t *testing.T, s *opspec.Schema, stream *gen.Stream, c opspec.Case) {
 	t.Helper()
 	back, err := opspec.ParseCase(c.String())
 	if err != nil {
@@ -52,6 +53,9 @@ func checkCase(t *testing.T, s *opspec.Schema, c opspec.Case) {
 	inputs, err := gen.Inputs(s, back)
 	if err != nil {
 		t.Fatalf("Inputs(%s) = %v", c, err)
+	}
+	if own, err := stream.Inputs(c); err != nil || !reflect.DeepEqual(own, inputs) {
+		t.Errorf("the stream gives other inputs for %s, %v", c, err)
 	}
 	shapes := map[string]tensor.Shape{}
 	for name, x := range inputs {

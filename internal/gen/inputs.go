@@ -23,16 +23,19 @@ func Inputs(s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := checkCase(s, prog, c); err != nil {
+		return nil, err
+	}
 	return inputs(s, prog, c)
 }
 
-// Inputs is the function of that name for cases of the stream, whose schema is compiled.
+// Inputs is the function of that name for a case that the stream has given: there is nothing to check in it.
 func (s *Stream) Inputs(c opspec.Case) (map[string]*tensor.Tensor, error) {
 	return inputs(s.schema, s.prog, c)
 }
 
 func inputs(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]*tensor.Tensor, error) {
-	dims, err := checkCase(s, prog, c)
+	dims, err := prog.Derive(c.DimMap(), c.AttrMap())
 	if err != nil {
 		return nil, err
 	}
@@ -57,15 +60,15 @@ func inputs(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]*
 }
 
 // checkCase refuses a case that the schema would never have given, whoever wrote its text.
-func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]int, error) {
-	fail := func(format string, args ...any) (map[string]int, error) {
-		return nil, diag.Errorf(CaseMismatch, "use the schema the case was made from", format, args...)
+func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) error {
+	fail := func(format string, args ...any) error {
+		return diag.Errorf(CaseMismatch, "use the schema the case was made from", format, args...)
 	}
 	if c.Op != s.Name {
 		return fail("case of operator %q used with the schema of %q", c.Op, s.Name)
 	}
 	if c.Gen != opspec.GenVersion {
-		return nil, diag.Errorf(CaseVersion, "use the gpuemu version that printed the case",
+		return diag.Errorf(CaseVersion, "use the gpuemu version that printed the case",
 			"case of generator version %d, this is version %d", c.Gen, opspec.GenVersion)
 	}
 	if !slices.Contains(s.AllowedDTypes(), c.DType) {
@@ -81,16 +84,15 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[strin
 				i, c.Attrs[i].Name, c.Attrs[i].Value, want.Name, want.EffectiveKind())
 		}
 	}
-	attrs := c.AttrMap()
-	shapes, _, err := prog.Resolve(c.DimMap(), attrs)
+	shapes, _, err := prog.Resolve(c.DimMap(), c.AttrMap())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for i := range s.Inputs {
 		in, got := &s.Inputs[i], &c.Inputs[i]
 		elem, err := in.ElemType(c.DType)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if got.Name != in.Name || got.DType != elem || !got.Shape.Equal(shapes[in.Name]) {
 			return fail("input %d is %s:%s%s, want %s:%s%s",
@@ -100,10 +102,10 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[strin
 			return fail("input %q: layout %s does not exist for shape %s", in.Name, got.Layout, got.Shape)
 		}
 		if err := checkValues(in, got); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return prog.Derive(c.DimMap(), attrs)
+	return nil
 }
 
 func kindMatches(k opspec.AttrKind, v any) bool {
