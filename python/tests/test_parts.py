@@ -80,8 +80,8 @@ def test_the_last_batches_are_small(client: Client, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(_fuzzing, "fetch", recorded)
     results = client.fuzz_op_client_side(
-        "relu", lambda i: np.maximum(i["input"], 0), iterations=1000, seed=5, dtypes=["float32"], value_distribution="normal",
-        shapes={"B": [1], "S": [1], "H": [4]}, layouts=["contiguous"], store="none",
+        "relu", lambda i: np.maximum(i["input"], 0), iterations=1000, seed=5, dtypes=["float32"],
+        value_distribution="normal", shapes={"B": [1], "S": [1], "H": [4]}, layouts=["contiguous"], store="none",
     )  # fmt: skip
     assert results.passed == sum(counts) == 1000
     left = 1000
