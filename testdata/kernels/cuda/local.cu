@@ -19,6 +19,7 @@ extern "C" __global__ void local_sort(const int *x, int *y, int len) {
 #pragma unroll 1
   for (int k = 0; k < count; k++) {
     int value = x[(blockIdx.x * blockDim.x + threadIdx.x) * len + k], at = k;
+#pragma unroll 1
     while (at > 0 && v[at - 1] > value) {
       v[at] = v[at - 1];
       at--;
