@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"gpuemu/internal/testkit"
 )
 
 // Limits per mutated input. A fixture is read in far less than a millisecond; the rest is for a busy machine and for
@@ -28,17 +30,23 @@ type fixture struct {
 	hot  [][2]int // from, to
 }
 
+// fixtures are the files of this package and those of testdata/cubin.
 func fixtures(t testing.TB) []fixture {
 	t.Helper()
 	var list []fixture
-	for _, pattern := range []string{"*.cubin", "*.fatbin", "*.o", "*.so"} {
-		names, err := filepath.Glob(filepath.Join("testdata", pattern))
-		if err != nil || len(names) == 0 {
-			t.Fatalf("no fixture testdata/%s: %v", pattern, err)
-		}
-		for _, name := range names {
-			data := testFile(t, filepath.Base(name))
-			list = append(list, fixture{filepath.Base(name), data, hotRanges(t, name, data)})
+	for _, dir := range []string{"testdata", filepath.Join(testkit.Root(t), "testdata", "cubin")} {
+		for _, pattern := range []string{"*.cubin", "*.fatbin", "*.o", "*.so"} {
+			names, err := filepath.Glob(filepath.Join(dir, pattern))
+			if err != nil || len(names) == 0 {
+				t.Fatalf("no fixture %s in %s: %v", pattern, dir, err)
+			}
+			for _, name := range names {
+				data, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				list = append(list, fixture{filepath.Base(name), data, hotRanges(t, name, data)})
+			}
 		}
 	}
 	return list

@@ -185,8 +185,9 @@ func TestTinyFiles(t *testing.T) {
 		img := file.Images[0]
 		k := img.Kernels[0]
 		if k.Name != "k" || *k.Registers != 10 || *k.StackFrame != 8 || *k.MinStack != 8 || *k.Shared != 100 ||
-			k.Local != 24 || k.Constant[0] != 40 || img.Constant[3] != 4 || k.Barriers != 2 || k.CodeBytes != 16 || *k.SpillStores != 8 ||
-			*k.SpillLoads != 0 || k.ParamBytes != 8 || !slices.Equal(k.Params, []Param{{0, 8}}) || img.Bits == 64 != is64 {
+			k.Local != 24 || k.Constant[0] != 40 || img.Constant[3] != 4 || k.Barriers != 2 || k.CodeBytes != 16 ||
+			*k.SpillStores != 8 || *k.SpillLoads != 0 || k.ParamBytes != 8 ||
+			!slices.Equal(k.Params, []Param{{0, 8}}) || img.Bits == 64 != is64 {
 			t.Errorf("64 bits: %v: %s", is64, asJSON(t, img))
 		}
 	}

@@ -85,6 +85,8 @@ func (p *parser) readLine(line string) error {
 		if p.open {
 			return p.readAddressed(line)
 		}
+	case strings.HasPrefix(line, "nvdisasm ") || strings.HasPrefix(line, "cuobjdump "):
+		return p.readMessage(line)
 	case strings.HasPrefix(line, "Function :"):
 		return p.startFunction(strings.TrimSpace(strings.TrimPrefix(line, "Function :")))
 	case strings.HasPrefix(line, "code for "):
@@ -95,6 +97,15 @@ func (p *parser) readLine(line string) error {
 	default:
 		return p.errorf(Syntax, "give the listing as the tool printed it",
 			"a line inside function %.80q is neither an instruction nor a label: %.60q", p.last().Name, line)
+	}
+	return nil
+}
+
+// readMessage reads what a tool said to its user while both of its outputs went to the same file. After a fault the
+// listing is not complete.
+func (p *parser) readMessage(line string) error {
+	if strings.Contains(line, " fatal ") || strings.Contains(line, " error ") {
+		return p.errorf(Syntax, "see why the tool failed, and make the listing again", "the tool failed: %.200q", line)
 	}
 	return nil
 }

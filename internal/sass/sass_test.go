@@ -153,7 +153,8 @@ func TestAccesses(t *testing.T) {
 		{Global, CopyIn, 0}: 1, {Global, CopyOut, 0}: 2, {Shared, Store, 0}: 1, {Global, Reduction, 0}: 2,
 		{Shared, Store, 4}: 1, {Shared, Reduction, 4}: 1, {Generic, Load, 4}: 1, {Generic, Store, 4}: 1,
 		{Generic, Atomic, 4}: 2, {Global, Atomic, 8}: 1, {Global, Atomic, 4}: 1,
-		{Shared, Atomic, 4}: 1, {Shared, Atomic, 8}: 1, {Global, Reduction, 4}: 2, {Shared, Store, 8}: 1, {Global, Load, 32}: 1, {Global, Store, 32}: 1,
+		{Shared, Atomic, 4}: 1, {Shared, Atomic, 8}: 1, {Global, Reduction, 4}: 2,
+		{Shared, Store, 8}: 1, {Global, Load, 32}: 1, {Global, Store, 32}: 1,
 		{TensorMemory, Load, 0}: 1, {TensorMemory, Store, 0}: 2, {Surface, Load, 0}: 1, {Surface, Store, 0}: 1,
 		{Texture, Load, 0}: 1, {Shared, Load, 8}: 1, {Global, Store, 2}: 1, {Global, Store, 8}: 3, {Global, Store, 4}: 4,
 		{Global, Load, 4}: 2,
@@ -232,7 +233,8 @@ func TestInstr(t *testing.T) {
 	text := "\tcode for sm_80\n\t\tFunction : k\n" +
 		"        /*0010*/              @!UP0 LDG.E.128.CONSTANT R4, [R2.64+0x10] ;  /* 0x0 */\n" +
 		"/*0020*/     /*0x22c04282c2804307*/ \tMOV R1, c [0x1] [0x100];\n" +
-		".L_x_1:\n$k$helper: // |  |\n/*0030*/ RET ;\n/*0040*/ NOP;\n\t\t..........\nproducer = nobody\n" +
+		".L_x_1:\nnvdisasm warning : odd\n$k$helper: // |  |\n/*0030*/ RET ;\n" +
+		"/*0040*/ NOP;\n\t\t..........\nproducer = nobody\n" +
 		"Function : l\n/*0000*/ CALL.REL.NOINC `(k) ;\n"
 	functions, err := Parse("k.sass", []byte(text))
 	if err != nil {
@@ -315,6 +317,7 @@ func TestFaults(t *testing.T) {
 		{"ptx", ".version 8.0\n.visible .entry k()\n{ ret; }\n", NotListing, "this is PTX", "read it as PTX"},
 		{"name", "Function :\n", Syntax, "k.sass:1: a function has no name", "as the tool printed it"},
 		{"prose", start + "what is this\n", Syntax, `k.sass:3: a line inside function "k" is neither`, "as the tool"},
+		{"tool", start + "nvdisasm fatal   : no memory\n", Syntax, "k.sass:3: the tool failed", "see why the tool failed"},
 		{"comment", start + "/*0000\n", Syntax, "k.sass:3: a comment does not end", "as the tool printed it"},
 		{"address", start + "/*zz*/ NOP;\n", Syntax, `"zz" is no address`, "as the tool printed it"},
 		{"cut off", start + "/*0000*/ LDG.E R0, [R2", Syntax, "does not end with a semicolon", "as the tool printed it"},
