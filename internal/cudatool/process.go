@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,11 +85,13 @@ func (c call) String() string {
 	return strings.Join(words, " ")
 }
 
-// shownLines is how much of a compiler's messages an error repeats; the first ones are the cause of the others.
+// How much of a compiler's messages an error repeats; the first ones are the cause of the others.
 const (
 	shownLines = 6
 	shownBytes = 2000
 )
+
+var errorLine = regexp.MustCompile(`(?i)\b(fatal|error)\b`)
 
 // firstLines is the beginning of what a program said when it failed.
 func firstLines(out output, exit *exec.ExitError) string {
@@ -98,14 +102,18 @@ func firstLines(out output, exit *exec.ExitError) string {
 	if text == "" {
 		return fmt.Sprintf("exit status %d without a message", exit.ExitCode())
 	}
-	if len(text) > shownBytes {
-		text = text[:shownBytes] + "…"
+	lines := strings.Split(text, "\n")
+	if i := slices.IndexFunc(lines, errorLine.MatchString); i > 0 {
+		lines = lines[i:] // behind warnings
 	}
-	lines := strings.SplitN(strings.ToValidUTF8(text, "\uFFFD"), "\n", shownLines+1)
 	if len(lines) > shownLines {
-		lines[shownLines] = "…"
+		lines = append(lines[:shownLines:shownLines], "…")
 	}
-	return strings.Join(lines, "\n")
+	text = strings.ToValidUTF8(strings.Join(lines, "\n"), "\uFFFD")
+	if len(text) > shownBytes {
+		text = strings.ToValidUTF8(text[:shownBytes], "") + "…"
+	}
+	return text
 }
 
 // capped keeps what is written up to a limit, and stops the program behind it.
