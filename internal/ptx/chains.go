@@ -7,7 +7,7 @@ import (
 	"gpuemu/internal/diag"
 )
 
-// This file connects uses of registers with the writes that they may see.
+// This file implements def-use chains: which writes of a register a use of it may see.
 
 const (
 	// maxLinks is how many pairs of a write and a use a function may have: some hundred megabytes.

@@ -1,6 +1,6 @@
 package ptx
 
-// This file finds dominators and post-dominators.
+// This file implements dominators and post-dominators.
 
 // Dominators returns the immediate dominator of each block: the nearest other block that is on every way from the entry
 // to it. It is -1 for the entry and for what cannot be reached.

@@ -1,6 +1,6 @@
 package ptx
 
-// This file says which registers instructions read and write.
+// This file implements what is known of the registers that instructions read and write.
 
 // Defs visits the registers that the instruction writes. What a guard or a component (%v.x) leaves of the old value is
 // for the caller to see.

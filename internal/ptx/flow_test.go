@@ -118,20 +118,24 @@ func TestLiveness(t *testing.T) {
 		"dead write under a guard": {code: "setp.eq.s32 %p1, 0, 0; @%p1 mov.b32 %r1, 0; mov.b64 %rd1, 0; ret;",
 			peak: Peak{2, 2, 1, 0}},
 		"guarded write": {code: "setp.eq.s32 %p1, 0, 0; @%p1 mov.b32 %r1, 0; st.global.b32 [0], %r1;",
-			in: "%r1", uninitialised: "%r1", peak: Peak{1, 0, 1, 0}},
+			in: "%r1", uninitialised: "%r1", peak: Peak{1, 1, 1, 0}},
 		"component": {code: "mov.b32 %v.x, 0; mov.b32 %v.y, 0; st.global.v2.b32 [0], %v;",
 			in: "%v", uninitialised: "%v", peak: Peak{2, 0, 0, 0}},
+		"part of a scalar": {code: "vadd.s32.u32.s32 %r1.b0, 1, 2, 3; st.global.b32 [0], %r1;", peak: Peak{1, 0, 0, 0}},
+		"order of first use": {code: "mov.b32 %r1, 0; mov.b64 %rd1, 0; x: st.global.b64 [0], %rd1; @%p1 bra x;" +
+			"st.global.b32 [0], %r1;",
+			in: "%p1|%r1 %rd1 %p1|%r1", uninitialised: "%p1", peak: Peak{3, 1, 0, 0}},
 		"loop": {code: "mov.b32 %r1, 0; a: add.s32 %r1, %r1, 1; setp.lt.s32 %p1, %r1, 9; @%p1 bra a; ret;",
 			in: "|%r1|", peak: Peak{1, 0, 1, 2}},
 		"unreachable": {code: "mov.b32 %r1, 0; ret; st.global.b32 [0], %r1;", in: "|", peak: Peak{1, 0, 0, 0}},
 		"read in one arm": {code: "mov.b32 %r1, 0; @%p1 bra a; ret; a: st.global.b32 [0], %r1;",
-			in: "%p1||%r1", uninitialised: "%p1", peak: Peak{1, 0, 1, 0}},
+			in: "%p1||%r1", uninitialised: "%p1", peak: Peak{1, 0, 0, 0}},
 		"parameter and result": {fn: ".func (.reg .b32 out) k(.reg .b32 arg)", code: "add.s32 out, arg, 1; ret;",
 			in: "arg", peak: Peak{1, 0, 0, 0}},
 		"result of a trap": {fn: ".func (.reg .b32 out) k()", code: "setp.eq.s32 %p1, 0, 0; @%p1 trap; mov.b32 out, 1;",
 			in: "|", peak: Peak{1, 2, 1, 0}},
 		"no result": {fn: ".func (.reg .b32 out) k()", code: "@%p1 mov.b32 out, 1;",
-			in: "%p1 out", uninitialised: "%p1 out", peak: Peak{1, 0, 1, 0}},
+			in: "%p1 out", uninitialised: "%p1 out", peak: Peak{1, 0, 0, 0}},
 		"nothing": {peak: Peak{0, -1, 0, -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -155,5 +159,24 @@ func TestLiveness(t *testing.T) {
 			}
 			checkFlow(t, f.Functions[0])
 		})
+	}
+}
+
+// TestModuleRegisters: a register of the module is another one in each function.
+func TestModuleRegisters(t *testing.T) {
+	f := parseString(t, ".version 8.0\n.target sm_80\n.reg .b32 shared_one;\n"+
+		".func f() { mov.b32 shared_one, 0; }\n.func g() { .reg .b32 x; mov.b32 x, 0; { mov.b32 shared_one, x; } "+
+		"st.global.b32 [0], shared_one; }\n")
+	for i, want := range []string{"shared_one", "x shared_one"} {
+		fn := f.Functions[i]
+		if got := registerNames(fn.Registers); got != want {
+			t.Errorf("%s has registers %s, want %s", fn.Name, got, want)
+		}
+		for n, r := range fn.Registers {
+			if r.Index != n {
+				t.Errorf("%s of %s is number %d, want %d", r.Name, fn.Name, r.Index, n)
+			}
+		}
+		checkFlow(t, fn)
 	}
 }

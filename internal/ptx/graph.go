@@ -5,7 +5,7 @@ import (
 	"sort"
 )
 
-// This file makes the control flow graph of a function.
+// This file implements the control flow graph of a function.
 
 // BasicBlock is a run of instructions that control enters at the first and leaves behind the last.
 type BasicBlock struct {

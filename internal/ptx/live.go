@@ -7,7 +7,7 @@ import (
 	"gpuemu/internal/diag"
 )
 
-// This file finds the registers that hold a value which is still read.
+// This file implements liveness: which registers hold a value that is still read.
 
 const (
 	// maxLiveBits is how many bits the sets of live registers of a function may have: 256 MiB, which is 46 000 blocks
@@ -31,8 +31,14 @@ type Liveness struct {
 	words    int     // of a set
 	in       []uint64
 	exposed  lists   // by block: registers that it reads before it replaces them
-	replaced lists   // by block: registers that it replaces, some of them several times
+	writes   lists   // by block: registers that it writes, some of them several times
+	replaced lists   // by block: those of them that it replaces
 	returned []int32 // registers that a caller reads
+	work     int     // words that were looked at
+
+	// written are sets like in: what may have been written before control is behind a block, parameters among it. They
+	// are there only if something may be read before.
+	written []uint64
 }
 
 // lists are lists of numbers in one piece of memory.
@@ -66,9 +72,20 @@ func (g *Graph) Liveness() (*Liveness, error) {
 			"function %s has %d blocks and %d registers that live from one to another, too many to analyse",
 			g.Func.Name, len(g.Blocks), len(l.crossing))
 	}
+	if len(l.crossing) == 0 {
+		return l, nil
+	}
+	order := g.postorder([]int{0}, succs, make([]bool, len(g.Blocks)))
 	l.in = make([]uint64, l.words*len(g.Blocks))
-	if err := l.solve(); err != nil {
+	if err := l.solve(problem{l.in, order, preds, l.before}); err != nil {
 		return nil, err
+	}
+	if len(l.Uninitialised()) > 0 {
+		slices.Reverse(order)
+		l.written = make([]uint64, l.words*len(g.Blocks))
+		if err := l.solve(problem{l.written, order, succs, l.writtenBehind}); err != nil {
+			return nil, err
+		}
 	}
 	return l, nil
 }
@@ -99,6 +116,7 @@ func (l *Liveness) scan() {
 			for _, in := range fn.Code[b.First:b.End] {
 				in.Uses(use)
 				in.Defs(func(o *Operand) {
+					l.writes.all = append(l.writes.all, int32(o.Reg.Index))
 					if in.replaces(o) {
 						seen[o.Reg.Index] = i + 1
 						l.replaced.all = append(l.replaced.all, int32(o.Reg.Index))
@@ -112,42 +130,48 @@ func (l *Liveness) scan() {
 			}
 		}
 		l.exposed.close()
+		l.writes.close()
 		l.replaced.close()
 	}
 }
 
-// solve sweeps over the blocks, the last ones first, until nothing changes.
-func (l *Liveness) solve() error {
+// problem is a system of sets that depend on each other, one per block.
+type problem struct {
+	sets   []uint64
+	order  []int                         // of blocks, each behind most of what it depends on
+	next   func(*BasicBlock) []int       // blocks that depend on a block
+	update func(block int, set []uint64) // makes the set of a block from those it depends on
+}
+
+// solve sweeps over the blocks until nothing changes.
+func (l *Liveness) solve(p problem) error {
 	g := l.Graph
-	if len(g.Blocks) == 0 {
-		return nil
-	}
-	order := g.postorder([]int{0}, succs, make([]bool, len(g.Blocks)))
 	dirty := make([]bool, len(g.Blocks))
-	for _, b := range order {
+	for _, b := range p.order {
 		dirty[b] = true
 	}
-	live := make([]uint64, l.words)
-	work := 0
+	set := make([]uint64, l.words)
 	for again := true; again; {
 		again = false
-		for _, b := range order {
+		for _, b := range p.order {
 			if !dirty[b] {
 				continue
 			}
 			dirty[b] = false
-			if work += l.words * (len(g.Blocks[b].Succs) + 2); work > maxLiveWork {
+			block := &g.Blocks[b]
+			if l.work += l.words * (len(block.Succs) + len(block.Preds) + 1); l.work > maxLiveWork {
 				return diag.Errorf(Limit, "split the function",
 					"the control flow of function %s is too entangled to find its live registers", g.Func.Name)
 			}
-			l.before(b, live)
-			if slices.Equal(live, l.set(b)) {
+			p.update(b, set)
+			old := p.sets[b*l.words : (b+1)*l.words]
+			if slices.Equal(set, old) {
 				continue
 			}
-			copy(l.set(b), live)
-			for _, p := range g.Blocks[b].Preds {
-				if g.Blocks[p].Reachable {
-					dirty[p], again = true, true
+			copy(old, set)
+			for _, n := range p.next(block) {
+				if g.Blocks[n].Reachable {
+					dirty[n], again = true, true
 				}
 			}
 		}
@@ -174,6 +198,33 @@ func (l *Liveness) behind(block int, set []uint64) {
 	clear(set)
 	for _, s := range l.Graph.Blocks[block].Succs {
 		for i, w := range l.set(s) {
+			set[i] |= w
+		}
+	}
+}
+
+// writtenBehind puts into a set what may have been written before control is behind a block.
+func (l *Liveness) writtenBehind(block int, set []uint64) {
+	l.writtenBefore(block, set)
+	for _, r := range l.writes.of(block) {
+		if n := l.bit[r]; n >= 0 {
+			set[n/64] |= 1 << (n % 64)
+		}
+	}
+}
+
+// writtenBefore puts into a set what may have been written before control gets to a block.
+func (l *Liveness) writtenBefore(block int, set []uint64) {
+	clear(set)
+	if block == 0 {
+		for n, r := range l.crossing {
+			if slices.Contains(l.Graph.Func.Params, l.Graph.Func.Registers[r].Var) {
+				set[n/64] |= 1 << (n % 64)
+			}
+		}
+	}
+	for _, p := range l.Graph.Blocks[block].Preds {
+		for i, w := range l.written[p*l.words : (p+1)*l.words] {
 			set[i] |= w
 		}
 	}

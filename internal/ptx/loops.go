@@ -2,7 +2,7 @@ package ptx
 
 import "slices"
 
-// This file finds loops.
+// This file implements the search for loops.
 
 // Loop is a natural loop: what can reach a jump back to its header without passing the header, which dominates it all.
 type Loop struct {

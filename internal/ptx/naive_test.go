@@ -150,9 +150,20 @@ func (v *naive) peak() Peak {
 		if !v.reachable[i] {
 			continue
 		}
-		behind := v.behind(i)
+		before, behind := slices.Clone(v.live[i]), v.behind(i)
+		holds := make([]bool, len(v.fn.Registers)) // what nothing has been written to does not count
+		for d := range v.defs {
+			if v.reaching[i][d] {
+				holds[v.defs[d].Op.Reg.Index] = true
+			}
+		}
+		for _, r := range v.fn.Registers {
+			ok := holds[r.Index] || slices.Contains(v.fn.Params, r.Var)
+			before[r.Index] = before[r.Index] && ok
+			behind[r.Index] = behind[r.Index] && ok
+		}
 		in.Defs(func(o *Operand) { behind[o.Reg.Index] = true })
-		for _, set := range [][]bool{v.live[i], behind} {
+		for _, set := range [][]bool{before, behind} {
 			registers, predicates := 0, 0
 			for r, ok := range set {
 				if ok {

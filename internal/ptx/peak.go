@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// This file finds how many registers are live at once.
+// This file implements the count of registers that are live at once.
 
 // Peak is where most registers are live. Places are numbers of instructions, the first of equal ones; -1 in a function
 // that has none.
@@ -17,8 +17,9 @@ type Peak struct {
 }
 
 // PeakLive returns the largest numbers of registers that are live at once: before an instruction, or behind it, where
-// what it writes counts even if nobody reads it. It is an estimate of what hardware needs: ptxas keeps constants and
-// parameters elsewhere, and shares, splits and reorders.
+// what it writes counts even if nobody reads it. What nothing may have written yet does not count: Triton loads under a
+// guard and reads without it. The figure is an estimate of what hardware needs: ptxas keeps constants and parameters
+// elsewhere, and shares, splits and reorders.
 func (l *Liveness) PeakLive() Peak {
 	w := newWalk(l)
 	for i := range l.Graph.Blocks {
@@ -42,6 +43,9 @@ type walk struct {
 	registers  int // live ones, of 32 bits
 	predicates int
 	unread     []int32 // what an instruction writes and nobody reads
+	block      *BasicBlock
+	written    []uint64 // what may have been written before the block; nil where everything that is read has been
+	first      []int    // by bit: the first instruction that writes a register, in the last block that did
 	peak       Peak
 }
 
@@ -53,6 +57,12 @@ type sizeSet struct {
 
 func newWalk(l *Liveness) *walk {
 	w := &walk{l: l, set: make([]uint64, l.words), local: make([]bool, len(l.bit)), peak: Peak{At: -1, PredicatesAt: -1}}
+	if l.written != nil {
+		w.written, w.first = make([]uint64, l.words), make([]int, len(l.crossing))
+		for n := range w.first {
+			w.first[n] = -1
+		}
+	}
 	for n, r := range l.crossing {
 		registers, predicates := l.Graph.Func.Registers[r].Size()
 		i := slices.IndexFunc(w.kinds, func(k sizeSet) bool {
@@ -69,7 +79,21 @@ func newWalk(l *Liveness) *walk {
 
 // enter goes to the end of a block.
 func (w *walk) enter(b *BasicBlock) {
+	w.block = b
 	w.l.behind(b.Index, w.set)
+	if w.written != nil {
+		w.l.writtenBefore(b.Index, w.written)
+		for at := b.End - 1; at >= b.First; at-- {
+			w.l.Graph.Func.Code[at].Defs(func(o *Operand) {
+				if n := w.l.bit[o.Reg.Index]; n >= 0 {
+					w.first[n] = at
+				}
+			})
+		}
+		for i, word := range w.l.written[b.Index*w.l.words : (b.Index+1)*w.l.words] {
+			w.set[i] &= word
+		}
+	}
 	w.registers, w.predicates = 0, 0
 	for _, k := range w.kinds {
 		n := 0
@@ -81,7 +105,9 @@ func (w *walk) enter(b *BasicBlock) {
 	}
 	if b.Returns {
 		for _, r := range w.l.returned {
-			w.change(r, true)
+			if w.holds(r, b.End) {
+				w.change(r, true)
+			}
 		}
 	}
 }
@@ -125,12 +151,22 @@ func (w *walk) back(in *Instr) {
 		w.change(r, false)
 	}
 	in.Defs(func(o *Operand) {
-		if in.replaces(o) {
-			w.change(int32(o.Reg.Index), false)
+		if r := int32(o.Reg.Index); in.replaces(o) || !w.holds(r, in.Index) {
+			w.change(r, false)
 		}
 	})
-	in.Uses(func(o *Operand) { w.change(int32(o.Reg.Index), true) })
+	in.Uses(func(o *Operand) {
+		if r := int32(o.Reg.Index); w.holds(r, in.Index) {
+			w.change(r, true)
+		}
+	})
 	w.look(in.Index)
+}
+
+// holds reports whether something may have been written to a register before an instruction of the block.
+func (w *walk) holds(r int32, at int) bool {
+	n := w.l.bit[r]
+	return n < 0 || w.written == nil || w.written[n/64]>>(n%64)&1 != 0 || w.block.First <= w.first[n] && w.first[n] < at
 }
 
 // look compares what is live at an instruction with the peak. Within a block instructions come backwards.
