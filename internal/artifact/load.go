@@ -169,8 +169,26 @@ func read(name string, format Format, data []byte) (*File, error) {
 		return nil, diag.Errorf(NoKernel, "a kernel is an .entry in PTX, a __global__ function in the source",
 			"there is no kernel in it").At(at)
 	}
+	if err := f.checkNames(); err != nil {
+		return nil, err
+	}
 	f.Kernels = Merge(f.Kernels)
 	return f, nil
+}
+
+// maxSame is how often a kernel may be in one file: once per architecture and form.
+const maxSame = 200
+
+// checkNames refuses a file that has a kernel too often.
+func (f *File) checkNames() error {
+	count := map[string]int{}
+	for _, m := range f.Kernels {
+		if count[m.Kernel]++; count[m.Kernel] > maxSame {
+			return diag.Errorf(Limit, "give a file of one build", "kernel %.200q is in it more than %d times", m.Kernel,
+				maxSame).At(diag.Pos{File: f.Name})
+		}
+	}
+	return nil
 }
 
 func digest(data []byte) string {

@@ -1,9 +1,11 @@
 package artifact
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -252,12 +254,24 @@ func TestTogetherRefuses(t *testing.T) {
 	}
 }
 
+// TestSameKernelTooOften: records of one name are compared with each other, so that their number has a limit.
+func TestSameKernelTooOften(t *testing.T) {
+	function := "\t\tFunction : k\n        /*0000*/  EXIT ;\n\t\t..........\n"
+	if _, err := Read("k.sass", []byte(strings.Repeat(function, maxSame))); err != nil {
+		t.Errorf("%d times: %v", maxSame, err)
+	}
+	_, err := Read("k.sass", []byte(strings.Repeat(function, maxSame+1)))
+	if diag.CodeOf(err) != Limit || !strings.Contains(err.Error(), `kernel "k" is in it more than 200 times`) {
+		t.Errorf("%d times: %v", maxSame+1, err)
+	}
+}
+
 // FuzzRead: whatever the bytes are, they are read or refused with a code, and what was read can be used.
 func FuzzRead(f *testing.F) {
 	for _, path := range []string{"testdata/known.ptx", "testdata/known.sass"} {
 		f.Add(must(os.ReadFile(path)))
 	}
-	for _, name := range []string{"nvcc-local-sm90.cubin", "default.fatbin"} {
+	for _, name := range []string{"triton-add-sm80.cubin", "default.fatbin"} {
 		f.Add(must(os.ReadFile(filepath.Join("..", "..", "testdata", "cubin", name))))
 	}
 	f.Add([]byte("__global__ void k() {}"))
@@ -284,4 +298,74 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestMutatedFiles: files with pieces cut, doubled, swapped and overwritten are read or refused. Many of them still parse
+// and have nonsense in them: sizes beyond any memory, calls in circles, variables without a size.
+func TestMutatedFiles(t *testing.T) {
+	mutants := 3000
+	if testing.Short() {
+		mutants = 300
+	}
+	var seeds [][]byte
+	for _, path := range []string{"testdata/known.ptx", "testdata/known.sass", "../../testdata/cubin/triton-add-sm80.cubin",
+		"../../testdata/ptx/clang19/calls.ptx", "../../testdata/ptx/clang22/local.ptx"} {
+		seeds = append(seeds, must(os.ReadFile(path)))
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	read := 0
+	for i := range mutants {
+		data := slices.Clone(seeds[i%len(seeds)])
+		for range 1 + random.IntN(3) {
+			data = mutate(random, data)
+		}
+		f, err := Read("mutant", data)
+		if err != nil {
+			if diag.CodeOf(err) == "" {
+				t.Fatalf("mutant %d: %v has no code", i, err)
+			}
+			continue
+		}
+		read++
+		for j := range f.Kernels {
+			m := &f.Kernels[j]
+			Lint(m, DefaultPolicy())
+			for _, n := range []*Figure{m.Registers, m.Stack, m.Local, m.SharedStatic, m.SpillLoads, m.SpillStores} {
+				if n != nil && n.Value < 0 {
+					t.Fatalf("mutant %d: %s has the figure %d", i, m.Kernel, n.Value)
+				}
+			}
+		}
+	}
+	if read < mutants/20 {
+		t.Errorf("%d of %d mutants are read: they do not reach what is tested", read, mutants)
+	}
+	t.Logf("%d of %d mutants are read", read, mutants)
+}
+
+// mutate changes a piece of a file.
+func mutate(random *rand.Rand, data []byte) []byte {
+	if len(data) < 64 {
+		return data
+	}
+	from := random.IntN(len(data) - 32)
+	to := from + 1 + random.IntN(31)
+	switch random.IntN(5) {
+	case 0: // a digit becomes many
+		i := bytes.IndexAny(data[from:], "0123456789")
+		if i < 0 {
+			return data
+		}
+		return slices.Insert(data, from+i, []byte("99999999999"[:1+random.IntN(11)])...)
+	case 1: // a piece is doubled
+		return slices.Insert(data, to, slices.Clone(data[from:to])...)
+	case 2: // a piece is cut
+		return slices.Delete(data, from, to)
+	case 3: // a piece goes elsewhere
+		copy(data[random.IntN(len(data)-32):], data[from:to])
+		return data
+	default: // a byte becomes another
+		data[from] = byte(random.IntN(256))
+		return data
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -318,5 +319,62 @@ func TestKernelByName(t *testing.T) {
 	}
 	if !slices.IsSorted(names) {
 		t.Errorf("kernels are in the order %v", names)
+	}
+}
+
+// TestCallsInLevels: with two calls per function and level there are 2^60 ways, and they are not walked one by one.
+func TestCallsInLevels(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(".version 8.4\n.target sm_90\n.address_size 64\n")
+	const levels = 60
+	for i := levels; i >= 0; i-- {
+		for _, side := range []string{"a", "b"} {
+			fmt.Fprintf(&b, ".func f%d%s() {\n.local .b8 x[4];\n", i, side)
+			if i < levels {
+				fmt.Fprintf(&b, "call f%da;\ncall f%db;\n", i+1, i+1)
+			}
+			b.WriteString("ret;\n}\n")
+		}
+	}
+	b.WriteString(".visible .entry k() {\ncall f0a;\nret;\n}\n")
+	f, err := Read("k.ptx", []byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, "local memory", one(t, f, "k").Local, figure(4*(levels+1), Declared))
+}
+
+// TestTooMuchCalled: where calls cannot be followed, what depends on them is absent, and the record says so.
+func TestTooMuchCalled(t *testing.T) {
+	file, err := ptx.Parse("k.ptx", string(must(os.ReadFile(filepath.Join("testdata", "known.ptx")))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModule(file)
+	m.work = 35 // the kernel has 33 instructions, what it calls has 5
+	r := m.kernel(file.Kernels()[0])
+	if r.SharedStatic != nil || r.SharedDynamic != nil || r.Sources[0].Code != "" || len(r.Notes) != 1 || r.Registers == nil {
+		t.Errorf("%+v, want no shared memory, no digest and a note", r)
+	}
+}
+
+// TestUnboundedCalls: recursion and calls through pointers have no known local memory.
+func TestUnboundedCalls(t *testing.T) {
+	f := must(Load(context.Background(), filepath.Join(testkit.Root(t), "testdata", "ptx", "clang19", "calls.ptx"), Options{}))
+	for kernel, known := range map[string]bool{"call_scalar": true, "call_recursive": false, "call_indirect": false} {
+		m := one(t, f, kernel)
+		if (m.Local != nil) != known || (m.Stack != nil) != known || (len(m.Notes) == 0) != known {
+			t.Errorf("%s: local %v, stack %v, notes %q; want known: %v", kernel, m.Local, m.Stack, m.Notes, known)
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	text := must(os.ReadFile(filepath.Join("..", "..", "testdata", "ptx", "clang22", "matmul.ptx")))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := Read("matmul.ptx", text); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -19,12 +19,26 @@ type module struct {
 	digest   string
 	compiler string
 	files    map[int]string // source files by number
-	reached  map[*ptx.Function][]*ptx.Function
+	bodies   map[string]*ptx.Function
+	calls    map[*ptx.Function]calls
+	locals   map[*ptx.Function]*int // nil while it is computed, and where it has no limit
+	work     int                    // instructions that may still be looked at to follow calls
+}
+
+// maxWork is how many instructions are looked at, again and again, to follow the calls of a module's kernels: kernels of
+// a library that share functions take a tenth of it, and it is some ten seconds.
+const maxWork = 8 << 20
+
+// calls are the functions that a function names. pointer says that it calls whatever a register holds.
+type calls struct {
+	list    []*ptx.Function
+	pointer bool
 }
 
 // ptxMetrics makes the records of all kernels of a text.
 func ptxMetrics(file *ptx.File, text, sum string) []Metrics {
-	m := &module{File: file, digest: sum, compiler: compilerOf(text), files: map[int]string{}}
+	m := newModule(file)
+	m.digest, m.compiler = sum, compilerOf(text)
 	for _, item := range file.Items {
 		if f, ok := item.(*ptx.FileName); ok {
 			m.files[f.Number] = f.Path
@@ -35,6 +49,17 @@ func ptxMetrics(file *ptx.File, text, sum string) []Metrics {
 		records = append(records, m.kernel(fn))
 	}
 	return records
+}
+
+func newModule(file *ptx.File) *module {
+	m := &module{File: file, files: map[int]string{}, bodies: map[string]*ptx.Function{}, work: maxWork,
+		calls: map[*ptx.Function]calls{}, locals: map[*ptx.Function]*int{}}
+	for _, f := range file.Functions {
+		if f.Body != nil {
+			m.bodies[f.Name] = f
+		}
+	}
+	return m
 }
 
 // What compilers write into the first lines: nvcc "// Cuda compilation tools, release 13.0, V13.0.88", LLVM
@@ -54,11 +79,17 @@ func compilerOf(text string) string {
 // kernel makes the record of one kernel.
 func (m *module) kernel(fn *ptx.Function) Metrics {
 	r := Metrics{Kernel: fn.Name, Arch: m.arch(), Params: params(fn)}
-	src := Source{Kind: PTX, File: m.Name, Digest: m.digest, Code: codeDigest(m.File, fn), Version: m.Version,
-		Compiler: m.compiler}
+	src := Source{Kind: PTX, File: m.Name, Digest: m.digest, Version: m.Version, Compiler: m.compiler}
 	src.Place = m.entryPlace(fn)
-	r.Sources = []Source{src}
 	m.threads(fn, &r)
+	reached, ok := m.reach(fn)
+	if ok {
+		src.Code = codeDigest(reached)
+		m.shared(reached, &r)
+	} else {
+		r.Notes = append(r.Notes, "shared memory is not known: too much code is called to follow it")
+	}
+	r.Sources = []Source{src}
 	m.memory(fn, &r)
 	r.PTXCode = m.code(fn)
 
@@ -224,10 +255,10 @@ func alignOf(v *ptx.Variable) int { return max(v.Align, typeBits(v.Type)/8*lanes
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
 
-// memory adds up what a kernel and the functions it calls declare.
-func (m *module) memory(fn *ptx.Function, r *Metrics) {
+// shared adds up the shared memory that a kernel and the functions it calls name.
+func (m *module) shared(reached []*ptx.Function, r *Metrics) {
 	shared, dynamic, known := 0, false, true
-	for _, s := range m.variables(fn) {
+	for _, s := range variables(reached) {
 		if baseSpace(s.v.Space) != "shared" {
 			continue
 		}
@@ -245,8 +276,12 @@ func (m *module) memory(fn *ptx.Function, r *Metrics) {
 	if known {
 		r.SharedStatic = &Figure{shared, Declared}
 	}
-	if local, ok := m.local(fn, nil); ok {
-		r.Local, r.Stack = &Figure{local, Declared}, &Figure{local, Estimated}
+}
+
+// memory adds up local memory and constants.
+func (m *module) memory(fn *ptx.Function, r *Metrics) {
+	if local := m.local(fn); local != nil {
+		r.Local, r.Stack = &Figure{*local, Declared}, &Figure{*local, Estimated}
 	} else {
 		r.Notes = append(r.Notes, "local memory is not known: a function calls itself, or is called through a pointer")
 	}
@@ -279,11 +314,11 @@ type symbol struct {
 	name ptx.Name
 }
 
-// variables are the variables that a kernel and the functions it reaches name, in the order of the text.
-func (m *module) variables(fn *ptx.Function) []symbol {
+// variables are the variables that functions name, in the order of the text.
+func variables(functions []*ptx.Function) []symbol {
 	seen := map[ptx.Pos]bool{}
 	var list []symbol
-	for _, f := range m.reach(fn) {
+	for _, f := range functions {
 		for _, in := range f.Code {
 			visitOperands(in, func(o *ptx.Operand) {
 				if o.Kind != ptx.SymbolArg || o.Var == nil {
@@ -320,70 +355,72 @@ func visitNested(o *ptx.Operand, visit func(*ptx.Operand)) {
 }
 
 // reach is a kernel and the functions it calls, directly or not, in the order of first mention. A call through a pointer
-// may go to any function of the module.
-func (m *module) reach(fn *ptx.Function) []*ptx.Function {
-	if list, ok := m.reached[fn]; ok {
-		return list
-	}
-	list := []*ptx.Function{fn}
+// may go to any function of the module. ok is false if that is too much to follow.
+func (m *module) reach(fn *ptx.Function) (list []*ptx.Function, ok bool) {
+	list = []*ptx.Function{fn}
 	seen := map[*ptx.Function]bool{fn: true}
 	add := func(f *ptx.Function) {
-		if f = m.body(f); f != nil && !seen[f] {
+		if f != nil && !seen[f] {
 			seen[f] = true
 			list = append(list, f)
 		}
 	}
 	for i := 0; i < len(list); i++ {
-		for _, in := range list[i].Code {
-			callees, pointer := callees(in)
-			for _, f := range callees {
-				add(f)
-			}
-			if pointer {
-				for _, f := range m.Functions {
-					if !f.Entry {
-						add(f)
-					}
+		c := m.callsOf(list[i])
+		if m.work -= 1 + len(list[i].Code) + len(c.list); m.work < 0 {
+			return nil, false
+		}
+		for _, f := range c.list {
+			add(f)
+		}
+		if c.pointer {
+			for _, f := range m.Functions {
+				if !f.Entry {
+					add(m.bodies[f.Name])
 				}
 			}
 		}
 	}
-	if m.reached == nil {
-		m.reached = map[*ptx.Function][]*ptx.Function{}
-	}
-	m.reached[fn] = list
-	return list
+	return list, true
 }
 
-// body is the function itself where a declaration stands in front of it, nil where the text has none.
-func (m *module) body(f *ptx.Function) *ptx.Function {
-	if f.Body != nil {
-		return f
+// callsOf finds the functions that a function names and that have a body in this text, each once.
+func (m *module) callsOf(fn *ptx.Function) calls {
+	if c, ok := m.calls[fn]; ok {
+		return c
 	}
-	i := slices.IndexFunc(m.Functions, func(g *ptx.Function) bool { return g.Name == f.Name && g.Body != nil })
-	if i < 0 {
+	var c calls
+	seen := map[*ptx.Function]bool{}
+	for _, in := range fn.Code {
+		named := false
+		visitOperands(in, func(o *ptx.Operand) {
+			if o.Func == nil {
+				return
+			}
+			named = true
+			if f := m.bodies[o.Func.Name]; f != nil && !seen[f] {
+				seen[f] = true
+				c.list = append(c.list, f)
+			}
+		})
+		c.pointer = c.pointer || in.Op == "call" && !named
+	}
+	m.calls[fn] = c
+	return c
+}
+
+// local is the local memory that a function declares, with that of the deepest calls; nil where that has no limit, or
+// none that the text shows.
+func (m *module) local(fn *ptx.Function) *int {
+	if size, seen := m.locals[fn]; seen {
+		return size // nil also for one that calls itself
+	}
+	m.locals[fn] = nil
+	c := m.callsOf(fn)
+	if c.pointer {
 		return nil
 	}
-	return m.Functions[i]
-}
-
-// callees are the functions that an instruction names. pointer says that it calls whatever a register holds.
-func callees(in *ptx.Instr) (list []*ptx.Function, pointer bool) {
-	visitOperands(in, func(o *ptx.Operand) {
-		if o.Func != nil {
-			list = append(list, o.Func)
-		}
-	})
-	return list, in.Op == "call" && len(list) == 0
-}
-
-// local is the local memory that a function declares, with that of the deepest calls. ok is false where that has no
-// limit, or none that the text shows.
-func (m *module) local(fn *ptx.Function, above []*ptx.Function) (size int, ok bool) {
-	const deepest = 100 // calls inside calls
-	if slices.Contains(above, fn) || len(above) > deepest {
-		return 0, false
-	}
+	size, below := 0, 0
 	declared(fn.Body, func(v *ptx.Variable) {
 		if baseSpace(v.Space) == "local" {
 			for _, n := range v.Names {
@@ -392,26 +429,16 @@ func (m *module) local(fn *ptx.Function, above []*ptx.Function) (size int, ok bo
 			}
 		}
 	})
-	below := 0
-	done := map[*ptx.Function]bool{}
-	for _, in := range fn.Code {
-		list, pointer := callees(in)
-		if pointer {
-			return 0, false
+	for _, f := range c.list {
+		n := m.local(f)
+		if n == nil {
+			return nil
 		}
-		for _, f := range list {
-			if f = m.body(f); f == nil || done[f] {
-				continue
-			}
-			done[f] = true
-			n, ok := m.local(f, append(slices.Clip(above), fn))
-			if !ok {
-				return 0, false
-			}
-			below = max(below, n)
-		}
+		below = max(below, *n)
 	}
-	return size + below, true
+	size += below
+	m.locals[fn] = &size
+	return &size
 }
 
 // declared visits the declarations in a body.
