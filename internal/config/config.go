@@ -142,7 +142,21 @@ type Kernel struct {
 type ArtifactChecks struct {
 	MaxRegisters, MaxSpills, MaxLocalMemory int
 	MaxShared, MaxInstructions, MaxStack    *int
-	RequiredPatterns, ForbiddenPatterns     []string
+	RequiredPatterns, ForbiddenPatterns     []string // package pattern has read each
+}
+
+// Files are the compiled forms of the kernel or, where none is given, the source that has to be compiled.
+func (k *Kernel) Files() []string {
+	var files []string
+	for _, path := range []string{k.PTX, k.Cubin} {
+		if path != "" {
+			files = append(files, path)
+		}
+	}
+	if len(files) == 0 {
+		files = append(files, k.Source)
+	}
+	return files
 }
 
 // Policies say what a comparison with a baseline means.

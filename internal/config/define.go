@@ -122,7 +122,7 @@ func launchKeys(l *Launch) []key {
 	return []key{
 		{"ptx", "PTX file", text(&l.PTX)},
 		{"cubin", "compiled image", text(&l.Cubin)},
-		{"entry", "name of the kernel in that file; default: the only one", text(&l.Entry)},
+		{"entry", "name of the kernel in that file; default: the one called name, else the only one", text(&l.Entry)},
 		{"grid", `blocks along x, y, z: whole numbers or expressions, ["(N+255)/256"]`, extents(&l.Grid)},
 		{"block", "threads along x, y, z: whole numbers or expressions", extents(&l.Block)},
 		{"shared", "bytes of dynamic shared memory: a whole number or an expression", size(&l.Shared, 0)},
@@ -136,14 +136,15 @@ func newKernel() Kernel { return Kernel{Checks: ArtifactChecks{MaxRegisters: 64}
 func kernelKeys(k *Kernel) []key {
 	checks := table(append([]key{
 		{"max_registers", "most registers per thread", count(&k.Checks.MaxRegisters, 0)},
-		{"max_spills", "most spilled bytes per thread", count(&k.Checks.MaxSpills, 0)},
+		{"max_spills", "most bytes of spill stores and loads per thread", count(&k.Checks.MaxSpills, 0)},
 		{"max_local_memory", "most bytes of local memory per thread", count(&k.Checks.MaxLocalMemory, 0)},
-		{"required_patterns", "texts that the code must contain", texts(&k.Checks.RequiredPatterns)},
-		{"forbidden_patterns", "texts that the code must not contain", texts(&k.Checks.ForbiddenPatterns)},
+		{"required_patterns", "patterns of instructions that must occur, such as ld.global.v4 or mma.*",
+			patterns(&k.Checks.RequiredPatterns)},
+		{"forbidden_patterns", "patterns of instructions that must not occur", patterns(&k.Checks.ForbiddenPatterns)},
 	}, limitKeys(&k.Checks)...), nil)
 	keys := append([]key{
 		{"name", "the kernel's name, unique in the file", text(&k.Name).required()},
-		{"source", "source file", text(&k.Source)},
+		{"source", "source file; a .cu file without ptx and cubin is compiled by nvcc or clang", text(&k.Source)},
 		{"reference", "what knows the right answer, as for ops", text(&k.Reference)},
 		{"tolerances", docTolerances, tolerances(&k.Tolerances)},
 		{"invariants", docInvariants, invariants(&k.Invariants, &k.InvariantsOff)},

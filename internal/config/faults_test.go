@@ -148,6 +148,12 @@ artifact_checks.max_stack = 2 #! 17 config-conflict: max_stack is 2 here and 1 i
 [[kernels]]
 name = "j" #! 8 config-duplicate: kernels has the name "j" twice
 ptx = "j.ptx"`,
+	`[[kernels]]
+name = "k"
+ptx = "k.ptx"
+[kernels.artifact_checks]
+required_patterns = ["mma.*", "ldd.global"] #! 31 config-bad-value: no instruction is called "ldd" | did you mean
+forbidden_patterns = ["ld local"] #! 23 config-bad-value: is no pattern of instructions | write an opcode`,
 	`[ci]
 parallel = 2
 parallel_jobs = 3 #! 1 config-conflict: parallel is 2 and parallel_jobs is 3 | keep parallel

@@ -11,6 +11,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/pattern"
 	"gpuemu/internal/tensor"
 )
 
@@ -350,6 +351,27 @@ func texts(dst *[]string) value {
 	return list(dst, "a list of strings", func() map[string]any {
 		return map[string]any{"type": "string", "minLength": 1}
 	}, func(s string) any { return s }, func(r *reader, n *node) (string, bool) { return r.str(n, "a string") })
+}
+
+// patterns reads a list of patterns of instructions: one that can match nothing is refused.
+func patterns(dst *[]string) value {
+	return list(dst, "a list of patterns", func() map[string]any {
+		return map[string]any{"type": "string", "minLength": 1}
+	}, func(s string) any { return s }, func(r *reader, n *node) (string, bool) {
+		text, ok := r.str(n, "a pattern")
+		if !ok {
+			return "", false
+		}
+		if _, err := pattern.Parse(text); err != nil {
+			msg := err.Error()
+			if e, ok := err.(*diag.Error); ok {
+				msg = e.Msg
+			}
+			r.fault(BadValue, n.at, diag.HintOf(err), "%s: %s", n.path(), msg)
+			return "", false
+		}
+		return text, true
+	})
 }
 
 // dtypeNames are the names that dtype.Parse knows, for editors. A test holds them against it.
