@@ -1,0 +1,106 @@
+package ptxdiff
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// FuzzCompare: no two files panic, each is the same as itself, and the rank does not depend on which is the old one.
+func FuzzCompare(f *testing.F) {
+	files := fixtures(f)
+	var last string
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if src := files[path]; len(src) < 4000 { // small ones are mutated faster
+			f.Add(src, src)
+			f.Add(last, src)
+			last = src
+		}
+	}
+	f.Add(kernelText(loop("0", "1", "lt", "0fFF800000")), kernelText(loop("0", "1", "le", "0fFF800000")))
+	f.Fuzz(func(t *testing.T, old, new string) {
+		check(t, old, new)
+	})
+}
+
+// FuzzEdits: the same for files that compilers wrote with lines removed, doubled, exchanged or mixed, which still parse
+// more often than what bytes are changed in.
+func FuzzEdits(f *testing.F) {
+	files := fixtures(f)
+	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(p string) bool { return len(files[p]) > 20_000 })
+	for i := range paths {
+		f.Add(uint16(i), []byte{byte(i), 0, 31, 40, byte(i), 1, 50, 3})
+	}
+	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
+		src := files[paths[int(which)%len(paths)]]
+		lines := strings.Split(src, "\n")
+		for len(edits) >= 4 {
+			at := (int(edits[0])<<8 | int(edits[1])) % len(lines)
+			other := (at + int(edits[2])%16) % len(lines)
+			switch edits[3] % 4 {
+			case 0:
+				lines[at] = ""
+			case 1:
+				lines[at] += "\n" + lines[other]
+			case 2:
+				lines[at], lines[other] = lines[other], lines[at]
+			case 3: // the operands of one behind the opcode of another
+				from, to := strings.Fields(lines[other]), strings.Fields(lines[at])
+				if len(from) > 1 && len(to) > 1 {
+					lines[at] = to[0] + " " + strings.Join(from[1:], " ")
+				}
+			}
+			edits = edits[4:]
+		}
+		check(t, src, strings.Join(lines, "\n"))
+	})
+}
+
+// check holds what must be true of any two files.
+func check(t *testing.T, old, new string) {
+	was, err := ptx.Parse("old.ptx", old)
+	if err != nil || len(was.Kernels()) == 0 {
+		return
+	}
+	is, err := ptx.Parse("new.ptx", new)
+	if err != nil || len(is.Kernels()) == 0 {
+		return
+	}
+	from, to := was.Kernels()[0].Name, is.Kernels()[0].Name
+	self, err := Compare(was, was, from, from)
+	if err != nil {
+		if diag.CodeOf(err) != Limit {
+			t.Fatal(err)
+		}
+		return
+	}
+	if self.Rank != Same || len(self.Changes) > 0 {
+		t.Fatalf("the file differs from itself: %v\n%s", self.Rank, list(self))
+	}
+	there, err := Compare(was, is, from, to)
+	if err != nil {
+		if diag.CodeOf(err) != Limit {
+			t.Fatal(err)
+		}
+		return
+	}
+	back, err := Compare(is, was, to, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if there.Rank != back.Rank {
+		t.Fatalf("the rank is %v, and %v the other way round\n%s\n%s", there.Rank, back.Rank, list(there), list(back))
+	}
+	if (there.Rank == Same) != (len(there.Changes) == 0) {
+		t.Fatalf("%d changes at rank %v", len(there.Changes), there.Rank)
+	}
+	for _, c := range there.Changes {
+		if c.Message == "" || c.Old.Pos.IsZero() && c.New.Pos.IsZero() {
+			t.Fatalf("a change without a sentence or a place: %+v", c)
+		}
+	}
+}
