@@ -69,8 +69,8 @@ func (c *counter) code() *Code {
 	return r
 }
 
-// WellKnown are the patterns that every record answers for: wide and cached accesses, asynchronous copies, tensor cores,
-// exchange between threads, local memory, slow arithmetic.
+// WellKnown are the patterns that every record answers for: wide and cached accesses, asynchronous copies, tensor
+// cores, exchange between threads, local memory, slow arithmetic.
 func WellKnown() []string {
 	return []string{
 		"ld.global.v2", "ld.global.v4", "ld.global.nc", "st.global.v2", "st.global.v4", "ld.shared.v4", "st.shared.v4",

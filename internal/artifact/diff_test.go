@@ -34,7 +34,8 @@ func TestDiffFigures(t *testing.T) {
 		{"beyond it", *exact(40, 0, 0, 0, 128), *exact(45, 0, 0, 0, 128), []string{"registers 40 45 +5 true"}, true},
 		{"fewer", *exact(40, 8, 0, 0, 128), *exact(20, 0, 0, 0, 0),
 			[]string{"registers 40 20 -20 false", "spill_stores 8 0 -8 false", "shared_static 128 0 -128 false"}, false},
-		{"any spill more", *exact(40, 1000, 0, 0, 0), *exact(40, 1001, 0, 0, 0), []string{"spill_stores 1000 1001 +1 true"}, true},
+		{"any spill more", *exact(40, 1000, 0, 0, 0), *exact(40, 1001, 0, 0, 0),
+			[]string{"spill_stores 1000 1001 +1 true"}, true},
 		{"from nothing", *exact(40, 0, 0, 0, 0), *exact(40, 0, 8, 8, 0),
 			[]string{"stack 0 8 +8 true", "local 0 8 +8 true"}, true},
 	} {
@@ -44,8 +45,8 @@ func TestDiffFigures(t *testing.T) {
 			status = Same
 		}
 		if !slices.Equal(got, tt.want) || c.Regression != tt.worse || c.Status != status || len(c.Figures) != 6 {
-			t.Errorf("%s: %q of %d, regression %v, %s; want %q of 6, %v, %s", tt.name, got, len(c.Figures), c.Regression, c.Status,
-				tt.want, tt.worse, status)
+			t.Errorf("%s: %q of %d, regression %v, %s; want %q of 6, %v, %s", tt.name, got, len(c.Figures), c.Regression,
+				c.Status, tt.want, tt.worse, status)
 		}
 		if Regressed([]Change{{}, c}) != tt.worse {
 			t.Errorf("%s: Regressed is %v", tt.name, !tt.worse)

@@ -12,8 +12,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// codeDigest is the SHA-256 of the code of a kernel and the functions it calls. Registers, labels and variables count by
-// the order in which they are used, not by name; debug lines, comments and the order of declarations do not count.
+// codeDigest is the SHA-256 of the code of a kernel and the functions it calls. Registers, labels and variables count
+// by the order in which they are used, not by name; debug lines, comments and the order of declarations do not count.
 func codeDigest(functions []*ptx.Function) string {
 	d := &digester{hash: sha256.New(), functions: map[string]int{}, symbols: map[ptx.Pos]int{}}
 	for i, f := range functions {

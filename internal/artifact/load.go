@@ -56,8 +56,8 @@ type Options struct {
 	Flags []string        // further arguments of the compiler
 }
 
-// Load reads a file, and compiles it first if it is a CUDA source. Where no compiler is installed the error has the code
-// cudatool.Missing.
+// Load reads a file, and compiles it first if it is a CUDA source. Where no compiler is installed the error has the
+// code cudatool.Missing.
 func Load(ctx context.Context, path string, o Options) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -52,7 +52,8 @@ func TestReadRefuses(t *testing.T) {
 		code       diag.Code
 		says, hint string
 	}{
-		{"x.bin", "hello", UnknownFormat, `x.bin: this is none of the known formats: it starts with "hello"`, "give PTX text"},
+		{"x.bin", "hello", UnknownFormat, `x.bin: this is none of the known formats: it starts with "hello"`,
+			"give PTX text"},
 		{"x.bin", "", UnknownFormat, `it starts with ""`, "give PTX text"},
 		{"k.cu", "__global__ void k() {}", UnknownFormat, "k.cu: this is a CUDA source", "give the source as a file"},
 		{"k.ptx", ".version 8.4\n.target sm_80\n.address_size 64\n", NoKernel, "k.ptx: there is no kernel in it", ".entry"},
@@ -300,15 +301,16 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestMutatedFiles: files with pieces cut, doubled, swapped and overwritten are read or refused. Many of them still parse
-// and have nonsense in them: sizes beyond any memory, calls in circles, variables without a size.
+// TestMutatedFiles: files with pieces cut, doubled, swapped and overwritten are read or refused. Many of them still
+// parse and have nonsense in them: sizes beyond any memory, calls in circles, variables without a size.
 func TestMutatedFiles(t *testing.T) {
 	mutants := 3000
 	if testing.Short() {
 		mutants = 300
 	}
 	var seeds [][]byte
-	for _, path := range []string{"testdata/known.ptx", "testdata/known.sass", "../../testdata/cubin/triton-add-sm80.cubin",
+	for _, path := range []string{"testdata/known.ptx", "testdata/known.sass",
+		"../../testdata/cubin/triton-add-sm80.cubin",
 		"../../testdata/ptx/clang19/calls.ptx", "../../testdata/ptx/clang22/local.ptx"} {
 		seeds = append(seeds, must(os.ReadFile(path)))
 	}

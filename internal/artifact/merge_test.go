@@ -26,15 +26,16 @@ func TestMergeGroups(t *testing.T) {
 		in   []Metrics
 		want []string
 	}{
-		{"one kernel in three forms", []Metrics{record("k", "sm_90", PTX), record("k", "", SASS), record("k", "sm_90a", Cubin)},
-			[]string{"k sm_90a ptx cubin sass"}},
+		{"one kernel in three forms", []Metrics{record("k", "sm_90", PTX), record("k", "", SASS),
+			record("k", "sm_90a", Cubin)}, []string{"k sm_90a ptx cubin sass"}},
 		{"PTX for an older architecture, one image", []Metrics{record("k", "sm_80", PTX), record("k", "sm_90", Cubin)},
 			[]string{"k sm_90 ptx cubin"}},
 		{"two images", []Metrics{record("k", "sm_80", PTX), record("k", "sm_90", Cubin), record("k", "sm_80", Cubin)},
 			[]string{"k sm_80 ptx cubin", "k sm_90 cubin"}},
 		{"two images and PTX for neither", []Metrics{record("k", "sm_100", PTX), record("k", "sm_90", Cubin),
 			record("k", "sm_80", Cubin)}, []string{"k sm_100 ptx", "k sm_80 cubin", "k sm_90 cubin"}},
-		{"two texts", []Metrics{record("k", "sm_80", PTX), record("k", "sm_90", PTX)}, []string{"k sm_80 ptx", "k sm_90 ptx"}},
+		{"two texts", []Metrics{record("k", "sm_80", PTX), record("k", "sm_90", PTX)},
+			[]string{"k sm_80 ptx", "k sm_90 ptx"}},
 		{"listings of two architectures", []Metrics{record("k", "sm_80", SASS), record("k", "sm_90", SASS),
 			record("k", "sm_90", Cubin)}, []string{"k sm_80 sass", "k sm_90 cubin sass"}},
 		{"other names", []Metrics{record("b", "sm_80", PTX), record("a", "sm_80", Cubin)},
@@ -70,7 +71,8 @@ func TestMergeFigures(t *testing.T) {
 	ptxRecord.ReqThreads = &Extent{64, 1, 1, Declared}
 	dynamic := true
 	ptxRecord.SharedDynamic = &dynamic
-	ptxRecord.Constant, cubinRecord.Constant = []Bank{{Bytes: Figure{8, Declared}}}, []Bank{{&zero, Figure{544, FromCubin}}}
+	ptxRecord.Constant = []Bank{{Bytes: Figure{8, Declared}}}
+	cubinRecord.Constant = []Bank{{&zero, Figure{544, FromCubin}}}
 	ptxRecord.Params = []Param{{Name: "x", Type: "u64", Offset: &zero, Size: 8}, {Name: "n", Type: "u32", Size: 4}}
 	cubinRecord.Params = []Param{{Offset: &zero, Size: 8}, {Offset: &eight, Size: 4}}
 	ptxRecord.PTXCode = &Code{Total: 7}

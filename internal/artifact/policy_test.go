@@ -170,7 +170,8 @@ func TestPatterns(t *testing.T) {
 		{"of each, with both", merged(t), "mma.* HMMA.*", "LDL", []string{
 			"forbidden_pattern_found error testdata/known.sass:14 :0"}, ""},
 	} {
-		p := Policy{Required: patterns(t, strings.Fields(tt.required)...), Forbidden: patterns(t, strings.Fields(tt.forbidden)...)}
+		p := Policy{Required: patterns(t, strings.Fields(tt.required)...),
+			Forbidden: patterns(t, strings.Fields(tt.forbidden)...)}
 		r := Lint(tt.m, p)
 		var got []string
 		for _, v := range r.Violations {

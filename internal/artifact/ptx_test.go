@@ -103,13 +103,14 @@ func TestKnownCode(t *testing.T) {
 		{"atomic", "global", 32, 1}, {"copy", "shared.global", 128, 1}, {"load", "global", 128, 1}, {"load", "param", 32, 1},
 		{"load", "param", 64, 2}, {"load", "shared", 128, 1}, {"store", "global", 64, 1}, {"store", "local", 32, 1},
 		{"store", "param", 32, 1}, {"store", "shared", 32, 1}})
-	check(t, "patterns", c.Patterns, []string{"ld.global.v4", "ld.global.nc", "st.global.v2", "st.local", "cp.async", "mma.*",
-		"ldmatrix", "shfl.sync", "red.*", "bar.sync", "*.f64", "call"})
+	check(t, "patterns", c.Patterns, []string{"ld.global.v4", "ld.global.nc", "st.global.v2", "st.local", "cp.async",
+		"mma.*", "ldmatrix", "shfl.sync", "red.*", "bar.sync", "*.f64", "call"})
 	check(t, "the shape", []int{*c.Blocks, *c.Loops, *c.DeepestLoop}, []int{5, 2, 2})
 
 	i := slices.IndexFunc(c.Mnemonics, func(m Mnemonic) bool { return m.Name == "fma.rn.f32" })
 	check(t, "fma", c.Mnemonics[i], Mnemonic{"fma.rn.f32", 2, []Place{
-		{Line: 54, SourceFile: "kernels/first.cuh", SourceLine: 77}, {Line: 55, SourceFile: "kernels/first.cuh", SourceLine: 77}}})
+		{Line: 54, SourceFile: "kernels/first.cuh", SourceLine: 77},
+		{Line: 55, SourceFile: "kernels/first.cuh", SourceLine: 77}}})
 	check(t, "the empty kernel", *one(t, f, "second").PTXCode.Blocks, 1)
 	check(t, "its shared memory", one(t, f, "second").SharedStatic, figure(0, Declared))
 	check(t, "its dynamic shared memory", *one(t, f, "second").SharedDynamic, false)
@@ -353,14 +354,16 @@ func TestTooMuchCalled(t *testing.T) {
 	m := newModule(file)
 	m.work = 35 // the kernel has 33 instructions, what it calls has 5
 	r := m.kernel(file.Kernels()[0])
-	if r.SharedStatic != nil || r.SharedDynamic != nil || r.Sources[0].Code != "" || len(r.Notes) != 1 || r.Registers == nil {
+	if r.SharedStatic != nil || r.SharedDynamic != nil || r.Sources[0].Code != "" || len(r.Notes) != 1 ||
+		r.Registers == nil {
 		t.Errorf("%+v, want no shared memory, no digest and a note", r)
 	}
 }
 
 // TestUnboundedCalls: recursion and calls through pointers have no known local memory.
 func TestUnboundedCalls(t *testing.T) {
-	f := must(Load(context.Background(), filepath.Join(testkit.Root(t), "testdata", "ptx", "clang19", "calls.ptx"), Options{}))
+	path := filepath.Join(testkit.Root(t), "testdata", "ptx", "clang19", "calls.ptx")
+	f := must(Load(context.Background(), path, Options{}))
 	for kernel, known := range map[string]bool{"call_scalar": true, "call_recursive": false, "call_indirect": false} {
 		m := one(t, f, kernel)
 		if (m.Local != nil) != known || (m.Stack != nil) != known || (len(m.Notes) == 0) != known {

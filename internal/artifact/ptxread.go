@@ -25,8 +25,8 @@ type module struct {
 	work     int                    // instructions that may still be looked at to follow calls
 }
 
-// maxWork is how many instructions are looked at, again and again, to follow the calls of a module's kernels: kernels of
-// a library that share functions take a tenth of it, and it is some ten seconds.
+// maxWork is how many instructions are looked at, again and again, to follow the calls of a module's kernels: kernels
+// of a library that share functions take a tenth of it, and it is some ten seconds.
 const maxWork = 8 << 20
 
 // calls are the functions that a function names. pointer says that it calls whatever a register holds.
@@ -354,8 +354,8 @@ func visitNested(o *ptx.Operand, visit func(*ptx.Operand)) {
 	}
 }
 
-// reach is a kernel and the functions it calls, directly or not, in the order of first mention. A call through a pointer
-// may go to any function of the module. ok is false if that is too much to follow.
+// reach is a kernel and the functions it calls, directly or not, in the order of first mention. A call through a
+// pointer may go to any function of the module. ok is false if that is too much to follow.
 func (m *module) reach(fn *ptx.Function) (list []*ptx.Function, ok bool) {
 	list = []*ptx.Function{fn}
 	seen := map[*ptx.Function]bool{fn: true}

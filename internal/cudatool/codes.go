@@ -5,7 +5,7 @@ package cudatool
 import "gpuemu/internal/diag"
 
 const (
-	Missing  diag.Code = "cudatool-missing"   // no installed program can do what was asked for: nothing is wrong with the input
+	Missing  diag.Code = "cudatool-missing"   // no installed program can do what was asked for; the input may be right
 	Refused  diag.Code = "cudatool-refused"   // a compiler, assembler or disassembler refused its input
 	TimedOut diag.Code = "cudatool-timeout"   // a program took longer than it may
 	Limit    diag.Code = "cudatool-limit"     // a program wrote more than is read, or an argument is too long

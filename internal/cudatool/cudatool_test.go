@@ -103,7 +103,8 @@ func TestNVCC(t *testing.T) {
 	left := temporary(t)
 	tools := &Tools{NVCC: &Tool{Name: "nvcc", Path: program(t, t.TempDir(), "nvcc", writesOutput)}}
 	path := source(t, "")
-	out, err := tools.Compile(context.Background(), Request{Source: path, Arch: "sm_90a", Flags: []string{"-DX=1", "-I", "a b"}})
+	request := Request{Source: path, Arch: "sm_90a", Flags: []string{"-DX=1", "-I", "a b"}}
+	out, err := tools.Compile(context.Background(), request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,8 @@ func TestClangAndPtxas(t *testing.T) {
 			t.Errorf("clang was called as %q, without %q", out.PTX, want)
 		}
 	}
-	if !strings.HasPrefix(string(out.Cubin), "ptxas -arch=sm_80 -o ") || !strings.Contains(string(out.Cubin), "/out.ptx\n") {
+	if called := string(out.Cubin); !strings.HasPrefix(called, "ptxas -arch=sm_80 -o ") ||
+		!strings.Contains(called, "/out.ptx\n") {
 		t.Errorf("ptxas was called as %q", out.Cubin)
 	}
 	if out.Compiler.Name != "clang" {
@@ -170,8 +172,8 @@ func TestClangFeature(t *testing.T) {
 	}
 }
 
-// TestOwnDeclarations: a source that does not go together with our header is compiled without it; if it is wrong all the
-// same, the messages are those of the first call.
+// TestOwnDeclarations: a source that does not go together with our header is compiled without it; if it is wrong all
+// the same, the messages are those of the first call.
 func TestOwnDeclarations(t *testing.T) {
 	const refuses = `case "$*" in *gpuemu_cuda.h*) echo "k.cu:1: redefinition" >&2; exit 1;; esac` + "\n"
 	tools := &Tools{Clang: &Tool{Name: "clang", Path: program(t, t.TempDir(), "clang", refuses+writesOutput)}}
@@ -179,7 +181,8 @@ func TestOwnDeclarations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(string(out.PTX), "gpuemu_cuda.h") || out.Log != "noted\n" || strings.Contains(out.Command, "gpuemu_cuda") {
+	if strings.Contains(string(out.PTX), "gpuemu_cuda.h") || out.Log != "noted\n" ||
+		strings.Contains(out.Command, "gpuemu_cuda") {
 		t.Errorf("it was compiled as %q with the log %q", out.PTX, out.Log)
 	}
 	tools.Clang.Path = program(t, t.TempDir(), "clang", refuses+`echo "k.cu:2: unknown type" >&2; exit 1`)
@@ -281,7 +284,8 @@ func TestStopped(t *testing.T) {
 	dir := t.TempDir()
 	child := filepath.Join(dir, "child")
 	// The script waits for a child that notes its process id.
-	waits := program(t, dir, "waits", `sh -c 'echo $$ > `+child+`.new; mv `+child+`.new `+child+`; exec sleep 1000' & wait`)
+	waits := program(t, dir, "waits",
+		`sh -c 'echo $$ > `+child+`.new; mv `+child+`.new `+child+`; exec sleep 1000' & wait`)
 	floods := program(t, dir, "floods", `yes & echo $! > `+child+`; wait`)
 	cancelled, cancel := context.WithCancelCause(context.Background())
 	mine := errors.New("mine")
@@ -300,7 +304,8 @@ func TestStopped(t *testing.T) {
 			func(err error) bool {
 				return diag.CodeOf(err) == Limit && strings.Contains(err.Error(), "floods printed more than 1048576 bytes")
 			}},
-		{"not wanted", cancelled, call{path: waits, limit: time.Minute}, func(err error) bool { return errors.Is(err, mine) }},
+		{"not wanted", cancelled, call{path: waits, limit: time.Minute},
+			func(err error) bool { return errors.Is(err, mine) }},
 	} {
 		if err := os.RemoveAll(child); err != nil {
 			t.Fatal(err)

@@ -5,7 +5,7 @@ package pattern
 import "gpuemu/internal/diag"
 
 const (
-	Syntax          diag.Code = "pattern-syntax"           // a text is no pattern: empty, or with characters no mnemonic has
+	Syntax          diag.Code = "pattern-syntax"           // a text is no pattern: empty, or with odd characters
 	UnknownOpcode   diag.Code = "pattern-unknown-opcode"   // a pattern begins with an opcode that neither PTX nor SASS has
 	UnknownModifier diag.Code = "pattern-unknown-modifier" // a pattern of PTX has a modifier that PTX does not have
 )
