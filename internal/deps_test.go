@@ -19,9 +19,9 @@ const levels = `
 	7  report policy
 	6  campaign
 	5  shrink receipt
-	4  runner store project gradient
+	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config
-	2  opspec compare ptxvm fingerprint cudatool pattern
+	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff
 	1  rng tensor gemm ptx cubin sass sshsig wire nng
 	0  diag dtype libm
 `

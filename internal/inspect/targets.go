@@ -1,0 +1,88 @@
+package inspect
+
+import (
+	"slices"
+
+	"gpuemu/internal/artifact"
+	"gpuemu/internal/config"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/pattern"
+)
+
+// This file implements what gpuemu.toml says of kernels.
+
+// Configured returns the kernels of a configuration: those of the names, or all. strict makes limits count where a
+// figure is an estimate or not known.
+func Configured(cfg *config.Config, names []string, strict bool) ([]Target, error) {
+	if cfg == nil || len(cfg.Kernels) == 0 {
+		return nil, diag.Errorf(NothingToInspect, "name a file, or add [[kernels]] to gpuemu.toml",
+			"there is no compiled kernel to look at")
+	}
+	var known []string
+	for i := range cfg.Kernels {
+		known = append(known, cfg.Kernels[i].Name)
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, diag.Errorf(UnknownKernel, diag.Suggest(name, known, "gpuemu artifacts lists the kernels"),
+				"%s has no kernel %.200q", cfg.Path, name)
+		}
+	}
+	var targets []Target
+	for i := range cfg.Kernels {
+		k := &cfg.Kernels[i]
+		if len(names) > 0 && !slices.Contains(names, k.Name) {
+			continue
+		}
+		policy, err := policyOf(k, strict)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, Target{Name: k.Name, Files: k.Files(), Dir: cfg.Dir, Entry: k.Entry, Policy: policy})
+	}
+	return targets, nil
+}
+
+// Named makes a target of files or a text that stand for the kernel of that name. Where the configuration has it, under
+// its own name or that of its entry, its policy counts; else the documented limits do.
+func Named(cfg *config.Config, name string, t Target, strict bool) (Target, error) {
+	t.Policy = artifact.DefaultPolicy()
+	t.Policy.Strict = strict
+	if cfg == nil || name == "" {
+		return t, nil
+	}
+	i := slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Name == name })
+	if i < 0 {
+		i = slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Entry == name })
+	}
+	if i < 0 {
+		return t, nil
+	}
+	k := &cfg.Kernels[i]
+	policy, err := policyOf(k, strict)
+	if err != nil {
+		return t, err
+	}
+	t.Name, t.Entry, t.Policy = k.Name, k.Entry, policy
+	return t, nil
+}
+
+// policyOf is the policy that the configuration gives a kernel.
+func policyOf(k *config.Kernel, strict bool) (artifact.Policy, error) {
+	c := &k.Checks
+	p := artifact.Policy{MaxRegisters: &c.MaxRegisters, MaxSpills: &c.MaxSpills, MaxLocalMemory: &c.MaxLocalMemory,
+		MaxShared: c.MaxShared, MaxInstructions: c.MaxInstructions, MaxStack: c.MaxStack, Strict: strict}
+	for _, list := range []struct {
+		texts []string
+		into  *[]pattern.Pattern
+	}{{c.RequiredPatterns, &p.Required}, {c.ForbiddenPatterns, &p.Forbidden}} {
+		for _, text := range list.texts {
+			pat, err := pattern.Parse(text)
+			if err != nil {
+				return p, err
+			}
+			*list.into = append(*list.into, pat)
+		}
+	}
+	return p, nil
+}
