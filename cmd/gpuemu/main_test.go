@@ -54,6 +54,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GPUEMU_HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("GPUEMU_PYTHON", testkit.Python(t))
+			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // where our own commands are, and nothing else
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},

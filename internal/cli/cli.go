@@ -169,7 +169,7 @@ func root(env Env, term *terminal) *cobra.Command {
 		return checkConfig("--config", term.config)
 	}
 
-	cmd.AddCommand(doctorCommand(term, env), initCommand(term, env))
+	cmd.AddCommand(doctorCommand(term, env), initCommand(term, env), artifactsCommand(term, env), lintCommand(term, env))
 	cmd.AddCommand(baselineCommand(term, env), calibrateCommand(term, env), casesCommand(term, env), ciCommand(term, env),
 		completionCommand(term), coverageCommand(term, env), daemonCommand(term, env), debugCommand(term, env),
 		diffCommand(term, env), failuresCommand(term, env), fuzzCommand(term, env), mergeCommand(term),

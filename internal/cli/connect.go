@@ -30,20 +30,11 @@ type place struct {
 
 // newPlace reads the environment. Nothing is created.
 func newPlace(env Env, term *terminal) (*place, error) {
-	p := &place{env: env, term: term, home: env.Getenv("GPUEMU_HOME"), socket: env.Getenv("GPUEMU_SOCKET"),
-		config: term.config}
-	if p.config == "" {
-		p.config = env.Getenv("GPUEMU_CONFIG")
-		if p.config != "" {
-			if err := checkConfig("GPUEMU_CONFIG", p.config); err != nil {
-				return nil, err
-			}
-		}
+	p, err := homelessPlace(env, term)
+	if err != nil {
+		return nil, err
 	}
-	var err error
-	if p.dir, err = os.Getwd(); err != nil {
-		return nil, diag.Errorf(ReadFailed, "", "working directory: %w", err)
-	}
+	p.home, p.socket = env.Getenv("GPUEMU_HOME"), env.Getenv("GPUEMU_SOCKET")
 	if p.home == "" {
 		user, err := os.UserHomeDir()
 		if err != nil {
@@ -56,6 +47,25 @@ func newPlace(env Env, term *terminal) (*place, error) {
 	}
 	if p.socket == "" {
 		p.socket = filepath.Join(p.home, "gpuemu.sock")
+	}
+	return p, nil
+}
+
+// homelessPlace is a place for commands that store nothing and ask no daemon: it knows where to look for a
+// configuration, no more.
+func homelessPlace(env Env, term *terminal) (*place, error) {
+	p := &place{env: env, term: term, config: term.config}
+	if p.config == "" {
+		p.config = env.Getenv("GPUEMU_CONFIG")
+		if p.config != "" {
+			if err := checkConfig("GPUEMU_CONFIG", p.config); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var err error
+	if p.dir, err = os.Getwd(); err != nil {
+		return nil, diag.Errorf(ReadFailed, "", "working directory: %w", err)
 	}
 	return p, nil
 }

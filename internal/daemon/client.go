@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/report"
 	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
@@ -367,6 +368,17 @@ func (c *Client) Diff(ctx context.Context, req *wire.DiffRequest) (*report.Compa
 	}
 	var out *report.Comparison
 	return out, decode(got.Diff, &out)
+}
+
+// Lint holds compiled kernels to their policy.
+func (c *Client) Lint(ctx context.Context, req *wire.LintRequest) (*inspect.Document, error) {
+	got, err := call[wire.LintReply](ctx, c, http.MethodPost, "/v1/lint", req)
+	if err != nil {
+		return nil, err
+	}
+	var out *inspect.Document
+	err = decode(got.Lint, &out)
+	return out, err
 }
 
 // Health says how the store is.

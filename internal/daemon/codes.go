@@ -40,6 +40,8 @@ const (
 	Busy diag.Code = "daemon-busy"
 	// NoCampaign means that a project has no campaign of the kind that is asked for.
 	NoCampaign diag.Code = "daemon-no-campaign"
+	// NoArtifact means that nothing is stored of a compiled kernel of that name.
+	NoArtifact diag.Code = "daemon-no-artifact"
 	// Cancelled means that a request was given up before its answer was complete.
 	Cancelled diag.Code = "daemon-cancelled"
 	// Internal means that a request hit a fault of gpuemu itself.

@@ -12,6 +12,7 @@ import (
 
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/store"
 	"gpuemu/internal/wire"
 )
@@ -72,6 +73,7 @@ func parsePos(text string) diag.Pos {
 var statuses = map[diag.Code]int{
 	NotFound: http.StatusNotFound, WrongMethod: http.StatusMethodNotAllowed, TooLarge: http.StatusRequestEntityTooLarge,
 	Unauthorised: http.StatusUnauthorized, NoCampaign: http.StatusNotFound,
+	NoArtifact: http.StatusNotFound, inspect.UnknownKernel: http.StatusNotFound,
 	store.NotFound: http.StatusNotFound, store.TensorsMissing: http.StatusNotFound,
 	campaign.UnknownCase: http.StatusNotFound, campaign.UnknownOp: http.StatusNotFound,
 

@@ -92,6 +92,15 @@ func routes() []route {
 		{method: "POST", path: "/v1/diff", summary: "Compare a campaign with a baseline",
 			request: wire.DiffRequest{}, response: wire.DiffReply{}, handle: post((*Server).diff)},
 
+		{method: "POST", path: "/v1/lint", summary: "Hold compiled kernels to their policy, and store their metrics",
+			request: wire.LintRequest{}, response: wire.LintReply{}, handle: post((*Server).lint)},
+		{method: "GET", path: "/v1/artifacts", summary: "What is stored of a project's compiled kernels",
+			query:    []param{{"config", "absolute path of gpuemu.toml"}},
+			response: wire.ArtifactsReply{}, handle: get((*Server).artifacts)},
+		{method: "GET", path: "/v1/artifacts/{kernel}", summary: "What is stored of one compiled kernel, with its PTX",
+			query:    []param{{"config", "absolute path of gpuemu.toml"}},
+			response: wire.ArtifactInfo{}, handle: get((*Server).artifact)},
+
 		{method: "POST", path: "/v1/reproduce", summary: "Execute a case again",
 			request: wire.ReproduceRequest{}, response: wire.ReproduceReply{}, handle: post((*Server).reproduce)},
 		{method: "POST", path: "/v1/tensors", summary: "Inputs of a case",

@@ -124,9 +124,11 @@ func (h *v1Handler) answer(ctx context.Context, req wire.V1Request) (wire.V1Repl
 	case wire.V1ListArtifacts:
 		return h.listArtifacts(ctx)
 	case wire.V1LintKernel:
-		return nil, v1Error(wire.V1InternalError, "lint is not part of this version")
-	case wire.V1StoreArtifactBaseline, wire.V1DiffArtifactBaseline:
-		return nil, v1Error(wire.V1InternalError, "baselines of artifacts are not part of this version")
+		return h.lintKernel(ctx, r)
+	case wire.V1StoreArtifactBaseline:
+		return h.storeArtifactBaseline(ctx, r)
+	case wire.V1DiffArtifactBaseline:
+		return h.diffArtifactBaseline(ctx, r)
 	}
 	return nil, fmt.Errorf("request %T has no method", req)
 }
@@ -180,7 +182,7 @@ func (h *v1Handler) refusal(err error) wire.V1Error {
 	case family == "config", family == "runner", code == campaign.NoBound, code == campaign.NoCalibration,
 		code == campaign.InputNames, code == campaign.NothingToRun:
 		return wire.V1Error{Code: wire.V1ConfigError, Message: v1Text(err)}
-	case code == "", family == "store", family == "report":
+	case code == "", family == "store", family == "report", family == "inspect":
 		h.log.Error("v1 request", "error", err)
 		return wire.V1Error{Code: wire.V1InternalError, Message: v1Text(err)}
 	}

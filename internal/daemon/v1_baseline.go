@@ -108,7 +108,7 @@ func (h *v1Handler) storeBaseline(ctx context.Context, r wire.V1StoreBaseline) (
 	if err := report.JSON(&body, doc.Source()); err != nil {
 		return nil, err
 	}
-	if err := h.engine.Store.SaveBaseline(ctx, r.Tag, projectKey(p), body.Bytes(), nil); err != nil {
+	if err := h.engine.Store.SaveBaselineReport(ctx, r.Tag, projectKey(p), body.Bytes()); err != nil {
 		return nil, err
 	}
 	return wire.V1Ok{}, nil
@@ -122,6 +122,9 @@ func (h *v1Handler) baseline(ctx context.Context, p campaign.Project, tag string
 	}
 	if err != nil {
 		return nil, err
+	}
+	if b.Body == nil {
+		return nil, v1Error(wire.V1BaselineNotFound, "baseline %q has artifacts and no results", tag)
 	}
 	return report.Read(bytes.NewReader(b.Body), tag)
 }

@@ -275,9 +275,11 @@ func TestV1BadRequests(t *testing.T) {
 		{"NotFound", "seed 77", `{"type":"Minimize","seed":77,"strategy":"BinarySearchDims","max_iters":10}`},
 		{"InvalidRequest", "max_iters", `{"type":"Minimize","seed":77,"strategy":"BinarySearchDims","max_iters":0}`},
 		{"InvalidRequest", "strategy", `{"type":"Minimize","seed":77,"strategy":"All","max_iters":1}`},
-		{"InternalError", "lint is not part of this version", `{"type":"LintKernel","kernel_name":null,"ptx_content":""}`},
-		{"InternalError", "not part of this version", `{"type":"StoreArtifactBaseline","tag":"x"}`},
-		{"InternalError", "not part of this version", `{"type":"DiffArtifactBaseline","tag":"x"}`},
+		{"PtxParseError", "none of the known formats", `{"type":"LintKernel","kernel_name":null,"ptx_content":""}`},
+		{"PtxParseError", "text.ptx:1:1: ", `{"type":"LintKernel","kernel_name":null,"ptx_content":".version 8.0"}`},
+		{"PtxParseError", "CUDA source", `{"type":"LintKernel","kernel_name":"k","ptx_content":"__global__ void k();"}`},
+		{"ArtifactNotFound", "no artifacts yet", `{"type":"StoreArtifactBaseline","tag":"x"}`},
+		{"BaselineNotFound", "no baseline", `{"type":"DiffArtifactBaseline","tag":"x"}`},
 		{"ArtifactNotFound", "nope", `{"type":"GetArtifact","kernel_name":"nope"}`},
 		{"BaselineNotFound", "no baseline", `{"type":"CompareBaseline","tag":"x"}`},
 		{"BaselineNotFound", "no baseline", `{"type":"RunCi","quick":true,"baseline":"x","parallel_jobs":0}`},
@@ -564,22 +566,6 @@ func TestV1BaselineOfClients(t *testing.T) {
 	got := tr.want("BaselineComparison", `{"type":"CompareBaseline","tag":"good"}`)
 	if len(got.list("comparisons")) != 1 || got["has_regressions"] != true {
 		t.Errorf("CompareBaseline: %v", got)
-	}
-}
-
-func TestV1Artifacts(t *testing.T) {
-	tr := newV1Trial(t, v1Toml)
-	store := `{"type":"StoreArtifact","kernel_name":"ignored","metrics":{"kernel_name":%q,"register_count":40,
-		"spill_count":0,"local_memory_bytes":0,"shared_memory_bytes":1024,"instruction_count":77,"patterns_found":["mma"],
-		"source":"Ptx","timestamp":5,"ptx_content":null}}`
-	tr.want("Ok", fmt.Sprintf(store, "k"))
-	tr.refused("InvalidRequest", "the kernel is empty", fmt.Sprintf(store, ""))
-	got := tr.want("ArtifactMetricsResult", `{"type":"GetArtifact","kernel_name":"k"}`)
-	if got.text("register_count") != "40" || got.text("kernel_name") != "k" {
-		t.Errorf("GetArtifact: %v", got)
-	}
-	if list := tr.want("ArtifactList", `{"type":"ListArtifacts"}`); len(list.list("artifacts")) != 1 {
-		t.Errorf("ListArtifacts: %v", list)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // Baseline is a report that later runs are compared with.
 type Baseline struct {
 	Tag, Project string
-	Body         json.RawMessage // the report
+	Body         json.RawMessage // the report; nil where there is none
 	Artifacts    json.RawMessage // metrics of artifacts; nil where there are none
 	Saved        time.Time
 }
@@ -35,6 +35,27 @@ func (s *Store) SaveBaseline(ctx context.Context, tag, project string, body, art
 	}
 	return s.replace(ctx, "save baseline "+tag, `INSERT OR REPLACE INTO baselines (tag, project, body, artifacts, saved)
 		VALUES ($1, $2, $3, $4, $5)`, tag, project, string(body), string(artifacts), nanos(s.opt.Now()))
+}
+
+// SaveBaselineReport stores the report of a baseline and leaves the artifacts of that tag as they are.
+func (s *Store) SaveBaselineReport(ctx context.Context, tag, project string, body json.RawMessage) error {
+	if err := errors.Join(checkName("tag", tag), checkJSON("baseline "+tag, body)); err != nil {
+		return err
+	}
+	return s.replace(ctx, "save baseline "+tag, `INSERT INTO baselines (tag, project, body, artifacts, saved)
+		VALUES ($1, $2, $3, '', $4) ON CONFLICT DO UPDATE SET body = excluded.body, saved = excluded.saved`,
+		tag, project, string(body), nanos(s.opt.Now()))
+}
+
+// SaveBaselineArtifacts stores the artifacts of a baseline and leaves the report of that tag as it is. A tag that is
+// new has no report then.
+func (s *Store) SaveBaselineArtifacts(ctx context.Context, tag, project string, artifacts json.RawMessage) error {
+	if err := errors.Join(checkName("tag", tag), checkJSON("artifacts of baseline "+tag, artifacts)); err != nil {
+		return err
+	}
+	return s.replace(ctx, "save baseline "+tag, `INSERT INTO baselines (tag, project, body, artifacts, saved)
+		VALUES ($1, $2, '', $3, $4) ON CONFLICT DO UPDATE SET artifacts = excluded.artifacts, saved = excluded.saved`,
+		tag, project, string(artifacts), nanos(s.opt.Now()))
 }
 
 // Baseline returns the baseline of that tag. Where there is none, the error has code NotFound and names the known tags.

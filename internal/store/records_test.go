@@ -40,18 +40,35 @@ func TestBaselines(t *testing.T) {
 		diag.HintOf(err) != "did you mean main?" {
 		t.Errorf("error %q, hint %q, want %q", err, diag.HintOf(err), want)
 	}
+	// Report and artifacts of a tag can be stored one without the other.
+	ok(t, s.SaveBaselineArtifacts(ctx, "v1", "p", json.RawMessage(`{"regs":7}`)))
+	if b, err = s.Baseline(ctx, "v1", "p"); err != nil || string(b.Artifacts) != `{"regs":7}` ||
+		string(b.Body) != `{"tag":"v1"}` {
+		t.Errorf("Baseline = %+v, %v", b, err)
+	}
+	ok(t, s.SaveBaselineReport(ctx, "v1", "p", json.RawMessage(`{"tag":2}`)))
+	if b, err = s.Baseline(ctx, "v1", "p"); err != nil || string(b.Artifacts) != `{"regs":7}` ||
+		string(b.Body) != `{"tag":2}` {
+		t.Errorf("Baseline = %+v, %v", b, err)
+	}
+	ok(t, s.SaveBaselineArtifacts(ctx, "kernels", "r", json.RawMessage(`{}`)))
+	if b, err = s.Baseline(ctx, "kernels", "r"); err != nil || b.Body != nil {
+		t.Errorf("Baseline = %+v, %v", b, err)
+	}
 	list, err := s.Baselines(ctx)
 	ok(t, err)
 	var tags []string
 	for _, b := range list {
 		tags = append(tags, b.Project+" "+b.Tag)
 	}
-	if !slices.Equal(tags, []string{"q other", "p main", "p v1"}) {
+	if !slices.Equal(tags, []string{"r kernels", "p v1", "q other", "p main"}) {
 		t.Errorf("Baselines = %q", tags)
 	}
 	for _, err := range []error{
 		s.SaveBaseline(ctx, "", "p", json.RawMessage(`{}`), nil), s.SaveBaseline(ctx, "x", "p", json.RawMessage(`{`), nil),
 		s.SaveBaseline(ctx, "x", "p", json.RawMessage(`{}`), json.RawMessage(`]`)),
+		s.SaveBaselineReport(ctx, "x", "p", json.RawMessage(`]`)),
+		s.SaveBaselineArtifacts(ctx, "", "p", json.RawMessage(`{}`)),
 	} {
 		if diag.CodeOf(err) != BadRecord {
 			t.Errorf("error %v, want code %s", err, BadRecord)

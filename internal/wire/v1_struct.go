@@ -43,6 +43,12 @@ const (
 	V1ExcessiveLocalMemory   V1LintKind = "ExcessiveLocalMemory"
 	V1MissingRequiredPattern V1LintKind = "MissingRequiredPattern"
 	V1ForbiddenPatternFound  V1LintKind = "ForbiddenPatternFound"
+
+	// Words of ours, for limits that the published program does not have and for files that could not be read.
+	V1ExcessiveSharedMemory V1LintKind = "ExcessiveSharedMemory"
+	V1ExcessiveInstructions V1LintKind = "ExcessiveInstructions"
+	V1ExcessiveStack        V1LintKind = "ExcessiveStack"
+	V1NotLookedAt           V1LintKind = "NotLookedAt"
 )
 
 // words lists what may stand in a request; other words are refused as the published daemon refuses them.

@@ -206,8 +206,38 @@ def check_lists(c, seed):
     check(c.get_result(seed).op_name == "tail" and c.get_result(2) is None, "get_result")
 
 
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  .reg .f32 %f<2>;
+  .local .align 4 .b8 depot[16];
+  ld.param.u64 %rd1, [p];
+  ld.global.f32 %f1, [%rd1];
+  add.f32 %f1, %f1, %f1;
+  st.global.f32 [%rd1], %f1;
+  ret;
+}
+"""
+
+
+def check_lint(c):
+    refused(lambda: c.lint_kernel(".version 8.0"), "text.ptx:1:1")
+    (got,) = c.lint_kernel(PTX)
+    check(got["kernel_name"] == "scale" and got["passed"] is False, "lint", got)
+    metrics = got["metrics"]
+    check(metrics["register_count"] in range(2, 5), "registers", metrics)
+    check(metrics["instruction_count"] == 5 and metrics["local_memory_bytes"] == 16, "metrics", metrics)
+    (violation,) = got["violations"]
+    check(violation["kind"] == "ExcessiveLocalMemory", "violation", violation)
+    check(violation["actual"] == 16 and violation["threshold"] == 0, "violation", violation)
+    (named,) = c.lint_kernel(PTX, kernel_name="renamed")
+    check(named["kernel_name"] == "renamed", "name", named)
+
+
 def check_rest(c):
-    refused(lambda: c.lint_kernel(".version 8.0"), "lint is not part of this version")
     c.store_baseline("published")
     refused(lambda: c.store_baseline(""), "tag")
 
@@ -215,7 +245,8 @@ def check_rest(c):
 def main(socket):
     check(gpuemu.__version__ == "0.1.0", "this is gpuemu", gpuemu.__version__)
     with Client(socket_path=socket) as c:
-        for step in (check_ping, check_batch, check_schema_batch, check_submit, check_validate, check_client_side):
+        for step in (check_ping, check_batch, check_schema_batch, check_submit, check_validate, check_client_side,
+                     check_lint):
             print(step.__name__, flush=True)
             step(c)
         print("check_fuzz", flush=True)

@@ -1,0 +1,160 @@
+// This file implements the requests about compiled kernels: lint, and what is stored of them.
+
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+
+	"gpuemu/internal/campaign"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/inspect"
+	"gpuemu/internal/store"
+	"gpuemu/internal/wire"
+)
+
+// lint handles POST /v1/lint.
+func (s *Server) lint(ctx context.Context, req *wire.LintRequest) (*wire.LintReply, error) {
+	p, err := s.project(req.Config, "")
+	if err != nil {
+		return nil, err
+	}
+	var doc *inspect.Document
+	if req.PTX != nil {
+		doc, err = lintText(ctx, s.store, p, *req.PTX, req.Kernel, req.Strict)
+	} else {
+		doc, err = lintProject(ctx, s.store, p, req.Kernels, req.Strict)
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc.Version = s.opt.Version
+	text, err := marshal(doc)
+	return &wire.LintReply{Lint: text, ExitCode: doc.ExitCode(), Saved: s.opt.Now().UTC()}, err
+}
+
+// lintProject looks at the kernels of a configuration, those of the names or all, and stores what it found.
+func lintProject(
+	ctx context.Context, st *store.Store, p campaign.Project, names []string, strict bool,
+) (*inspect.Document, error) {
+	targets, err := inspect.Configured(p.Config, names, strict)
+	if err != nil {
+		return nil, err
+	}
+	return lookAt(ctx, st, p, targets)
+}
+
+// lintText looks at a PTX text and stores what it found under the names of the kernels, or under name where that is
+// given and the text has one kernel. A text that cannot be read is an error.
+func lintText(
+	ctx context.Context, st *store.Store, p campaign.Project, text, name string, strict bool,
+) (*inspect.Document, error) {
+	target, err := inspect.Named(p.Config, name, inspect.Target{Name: name, Text: &text}, strict)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := inspect.Looker{}.Look(ctx, []inspect.Target{target})
+	if err != nil {
+		return nil, err
+	}
+	if len(doc.Unread) > 0 {
+		return nil, doc.Unread[0].Err
+	}
+	if len(doc.Kernels) > 1 {
+		for i := range doc.Kernels {
+			doc.Kernels[i].Name = "" // a name for one kernel cannot stand for several
+		}
+	}
+	return doc, keep(ctx, st, p, doc)
+}
+
+// lookAt looks at targets and stores what was found.
+func lookAt(
+	ctx context.Context, st *store.Store, p campaign.Project, targets []inspect.Target,
+) (*inspect.Document, error) {
+	doc, err := inspect.Looker{}.Look(ctx, targets)
+	if err != nil {
+		return nil, err
+	}
+	return doc, keep(ctx, st, p, doc)
+}
+
+// keep stores the kernels of a document under their names.
+func keep(ctx context.Context, st *store.Store, p campaign.Project, doc *inspect.Document) error {
+	labels, by := doc.ByLabel()
+	for _, label := range labels {
+		body, err := json.Marshal(by[label])
+		if err != nil {
+			return err
+		}
+		if err := st.PutArtifact(ctx, projectKey(p), label, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kept returns the stored kernels of a project as one snapshot.
+func kept(ctx context.Context, st *store.Store, project string) (*inspect.Snapshot, error) {
+	list, err := st.Artifacts(ctx, project)
+	if err != nil {
+		return nil, err
+	}
+	all := inspect.NewSnapshot()
+	for i := range list {
+		s, err := inspect.DecodeSnapshot(list[i].Kernel, list[i].Body)
+		if err != nil {
+			return nil, err
+		}
+		all.Join(s)
+	}
+	return all, nil
+}
+
+// configParam is the key of the project that a query names.
+func configParam(r *http.Request) string {
+	path := r.URL.Query().Get("config")
+	if path != "" {
+		path = filepath.Clean(path)
+	}
+	return path
+}
+
+// artifacts handles GET /v1/artifacts.
+func (s *Server) artifacts(r *http.Request) (*wire.ArtifactsReply, error) {
+	list, err := s.store.Artifacts(r.Context(), configParam(r))
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.ArtifactsReply{Artifacts: []wire.ArtifactInfo{}}
+	for i := range list {
+		snapshot, err := inspect.DecodeSnapshot(list[i].Kernel, list[i].Body)
+		if err != nil {
+			return nil, err
+		}
+		snapshot.Texts = nil // megabytes that a list has no use for
+		text, err := marshal(snapshot)
+		if err != nil {
+			return nil, err
+		}
+		out.Artifacts = append(out.Artifacts, wire.ArtifactInfo{Kernel: list[i].Kernel, Saved: list[i].Saved,
+			Artifact: text})
+	}
+	return out, nil
+}
+
+// artifact handles GET /v1/artifacts/{kernel}.
+func (s *Server) artifact(r *http.Request) (*wire.ArtifactInfo, error) {
+	name := r.PathValue("kernel")
+	a, ok, err := s.store.Artifact(r.Context(), configParam(r), name)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, diag.Errorf(NoArtifact, "gpuemu lint stores the kernels of a project",
+			"there is no stored kernel %q", cut(name, 200))
+	}
+	return &wire.ArtifactInfo{Kernel: a.Kernel, Saved: a.Saved, Artifact: a.Body}, nil
+}

@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// kernelPTX is a module with one kernel that adds n times.
+func kernelPTX(name string, n int, local string) string {
+	return ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry " + name + "(.param .u64 p)\n{\n" +
+		"\t.reg .b64 %rd<2>;\n\t.reg .f32 %f<2>;\n" + local + "\tld.param.u64 %rd1, [p];\n\tld.global.f32 %f1, [%rd1];\n" +
+		strings.Repeat("\tadd.f32 %f1, %f1, 0f3F800000;\n", n) + "\tst.global.f32 [%rd1], %f1;\n\tret;\n}\n"
+}
+
+// lintRequest is a LintKernel of a text; name "" is null.
+func lintRequest(t *testing.T, name, text string) string {
+	t.Helper()
+	var kernel *string
+	if name != "" {
+		kernel = &name
+	}
+	b, err := json.Marshal(map[string]any{"type": "LintKernel", "kernel_name": kernel, "ptx_content": text})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestV1Artifacts(t *testing.T) {
+	tr := newV1Trial(t, v1Toml)
+	store := `{"type":"StoreArtifact","kernel_name":"ignored","metrics":{"kernel_name":%q,"register_count":40,
+		"spill_count":3,"local_memory_bytes":8,"shared_memory_bytes":1024,"instruction_count":77,"patterns_found":["mma"],
+		"source":%q,"timestamp":5,"ptx_content":%s}}`
+	for _, source := range []string{"Ptx", "Sass", "Both"} {
+		tr.want("Ok", fmt.Sprintf(store, "k", source, `"text"`))
+		got := tr.want("ArtifactMetricsResult", `{"type":"GetArtifact","kernel_name":"k"}`)
+		for field, want := range map[string]string{"register_count": "40", "kernel_name": "k", "spill_count": "3",
+			"local_memory_bytes": "8", "shared_memory_bytes": "1024", "instruction_count": "77", "source": source} {
+			if got.text(field) != want {
+				t.Errorf("GetArtifact: %s is %s, want %s", field, got.text(field), want)
+			}
+		}
+		if list := got.list("patterns_found"); len(list) != 1 {
+			t.Errorf("patterns_found = %v", list)
+		}
+		if source != "Sass" && got.text("ptx_content") != "text" {
+			t.Errorf("%s: ptx_content = %q", source, got.text("ptx_content"))
+		}
+	}
+	tr.refused("InvalidRequest", "the kernel is empty", fmt.Sprintf(store, "", "Ptx", "null"))
+	if list := tr.want("ArtifactList", `{"type":"ListArtifacts"}`); len(list.list("artifacts")) != 1 {
+		t.Errorf("ListArtifacts: %v", list)
+	}
+}
+
+// TestV1Lint: limits are those of gpuemu.toml under the kernel's name, else the documented ones; metrics are stored.
+func TestV1Lint(t *testing.T) {
+	tr := newV1Trial(t, v1Toml+`
+[[kernels]]
+name = "axpy"
+ptx = "axpy.ptx"
+entry = "axpy_entry"
+max_instructions = 4
+artifact_checks = { max_local_memory = 100 }
+`)
+	local := "\t.local .align 4 .b8 depot[16];\n"
+	got := tr.want("LintResults", lintRequest(t, "", kernelPTX("scale", 1, local))).at("results", 0)
+	if got.text("kernel_name") != "scale" || got["passed"] != false || len(got.list("violations")) != 1 {
+		t.Errorf("LintKernel: %v", got)
+	}
+	v := got.at("violations", 0)
+	if v.text("kind") != "ExcessiveLocalMemory" || v.text("actual") != "16" || v.text("threshold") != "0" ||
+		!strings.HasPrefix(v.text("message"), "text.ptx:4: scale: 16 bytes") {
+		t.Errorf("violation: %v", v)
+	}
+	if m := got.in("metrics"); m.text("instruction_count") != "5" || m.text("register_count") == "0" ||
+		m.text("source") != "Ptx" || !strings.HasPrefix(m.text("ptx_content"), ".version") {
+		t.Errorf("metrics: %v", m)
+	}
+	stored := tr.want("ArtifactMetricsResult", `{"type":"GetArtifact","kernel_name":"scale"}`)
+	if stored.text("instruction_count") != "5" || !strings.HasPrefix(stored.text("ptx_content"), ".version") {
+		t.Errorf("GetArtifact: %v", stored)
+	}
+
+	got = tr.want("LintResults", lintRequest(t, "axpy", kernelPTX("axpy_entry", 1, local))).at("results", 0)
+	if v := got.at("violations", 0); got.text("kernel_name") != "axpy" || v.text("kind") != "ExcessiveInstructions" {
+		t.Errorf("LintKernel of a configured kernel: %v", got)
+	}
+	// An estimate above the limit is told and fails nothing; that spills are not known is not told.
+	wide := ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry wide(.param .u64 p)\n{\n" +
+		"\t.reg .b64 %rd<2>;\n\t.reg .f32 %f<200>;\n\tld.param.u64 %rd1, [p];\n"
+	for i := range 99 {
+		wide += fmt.Sprintf("\tld.global.f32 %%f%d, [%%rd1+%d];\n", i, 4*i)
+	}
+	for i := range 99 {
+		wide += fmt.Sprintf("\tst.global.f32 [%%rd1+%d], %%f%d;\n", 4*i, i)
+	}
+	got = tr.want("LintResults", lintRequest(t, "", wide+"\tret;\n}\n")).at("results", 0)
+	if got["passed"] != true || len(got.list("violations")) != 1 ||
+		got.at("violations", 0).text("kind") != "ExcessiveRegisters" {
+		t.Errorf("LintKernel of a wide kernel: %v", got)
+	}
+	two := kernelPTX("first", 1, "") + strings.SplitAfterN(kernelPTX("second", 1, ""), "\n", 4)[3]
+	if got := tr.want("LintResults", lintRequest(t, "label", two)); len(got.list("results")) != 2 ||
+		got.at("results", 0).text("kernel_name") != "first" {
+		t.Errorf("LintKernel of two kernels: %v", got)
+	}
+}
+
+func TestV1ArtifactBaseline(t *testing.T) {
+	tr := newV1Trial(t, v1Toml)
+	tr.want("LintResults", lintRequest(t, "", kernelPTX("grows", 2, "")))
+	tr.want("LintResults", lintRequest(t, "", kernelPTX("same", 2, "")))
+	tr.want("Ok", `{"type":"StoreArtifactBaseline","tag":"old"}`)
+	tr.refused("BaselineNotFound", "no results", `{"type":"CompareBaseline","tag":"old"}`)
+	got := tr.want("ArtifactDiffs", `{"type":"DiffArtifactBaseline","tag":"old"}`)
+	if got["has_regressions"] != false || len(got.list("diffs")) != 2 {
+		t.Errorf("nothing changed: %v", got)
+	}
+	tr.want("LintResults", lintRequest(t, "", kernelPTX("grows", 9, "")))
+	tr.want("LintResults", lintRequest(t, "", kernelPTX("new", 2, "")))
+	got = tr.want("ArtifactDiffs", `{"type":"DiffArtifactBaseline","tag":"old"}`)
+	if got["has_regressions"] != true || got.text("baseline_tag") != "old" || len(got.list("diffs")) != 3 {
+		t.Fatalf("DiffArtifactBaseline: %v", got)
+	}
+	if d := got.at("diffs", 0); d.text("kernel_name") != "grows" || d["is_regression"] != true ||
+		d.text("instruction_delta") != "7" || d.in("baseline").text("instruction_count") != "6" {
+		t.Errorf("grows: %v", d)
+	}
+	if d := got.at("diffs", 1); d.text("kernel_name") != "new" || d["baseline"] != nil || d["is_regression"] != false {
+		t.Errorf("new: %v", d)
+	}
+	// Results and artifacts of one tag do not take each other's place.
+	tr.want("SubmitResult", `{"type":"SubmitOutput","op_name":"mine","seed":1,"kwargs":{},"inputs":{"input":`+
+		v1Floats("[1,1,2]", 0, 0)+`},"output":`+v1Floats("[1,1,2]", 0.5, 0.5)+`}`)
+	tr.want("Ok", `{"type":"StoreBaseline","tag":"old"}`)
+	tr.want("ArtifactDiffs", `{"type":"DiffArtifactBaseline","tag":"old"}`)
+	tr.want("Ok", `{"type":"StoreArtifactBaseline","tag":"old"}`)
+	tr.want("BaselineComparison", `{"type":"CompareBaseline","tag":"old"}`)
+	tr.want("Ok", `{"type":"StoreBaseline","tag":"results"}`)
+	tr.refused("BaselineNotFound", "no artifacts", `{"type":"DiffArtifactBaseline","tag":"results"}`)
+}
