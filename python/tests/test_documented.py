@@ -516,10 +516,44 @@ def test_003_validation_context(client: Client, project: Path) -> None:
         ctx.set_output(output * 2)
 
 
-def test_003_lint_kernel_says_that_it_is_not_there(client: Client) -> None:
+PTX = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry scale(.param .u64 p)
+{
+  .reg .b64 %rd<2>;
+  .reg .f32 %f<2>;
+  .local .align 4 .b8 depot[16];
+  ld.param.u64 %rd1, [p];
+  ld.global.f32 %f1, [%rd1];
+  add.f32 %f1, %f1, %f1;
+  st.global.f32 [%rd1], %f1;
+  ret;
+}
+"""
+
+
+def test_003_lint_kernel(client: Client) -> None:
+    (result,) = client.lint_kernel(PTX)
+    assert result["kernel_name"] == "scale" and result["passed"] is False and result["timestamp"]
+    metrics = result["metrics"]
+    assert metrics["local_memory_bytes"] == 16 and metrics["instruction_count"] == 5
+    assert metrics["register_count"] > 0 and "register_count" in metrics["estimated"]
+    assert metrics["spill_count"] is None and metrics["source"] == "ptx"
+    errors = [v for v in result["violations"] if v["severity"] == "error"]
+    assert [(v["kind"], v["actual"], v["threshold"], v["line"]) for v in errors] == [("ExcessiveLocalMemory", 16, 0, 4)]
+    notes = [v for v in result["violations"] if v["severity"] == "note"]
+    assert [v["kind"] for v in notes] == ["ExcessiveSpills"] and notes[0]["actual"] is None
+
+    (named,) = client.lint_kernel(PTX.replace("  .local .align 4 .b8 depot[16];\n", ""), kernel_name="renamed")
+    assert named["kernel_name"] == "renamed" and named["passed"] is True
+
+    with pytest.raises(ClientError, match=r"text.ptx:6:3: ") as error:
+        client.lint_kernel(PTX.replace(".reg .b64", "frobnicate"))
+    assert error.value.code.startswith("ptx-")
     with pytest.raises(ClientError) as error:
-        client.lint_kernel(".version 7.0")
-    assert error.value.code == "not-in-this-version"
+        client.lint_kernel("__global__ void k() {}")
+    assert error.value.code == "artifact-unknown-format"
 
 
 def test_003_fuzz_generators() -> None:

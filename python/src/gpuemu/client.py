@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _daemon, _fuzzing, _parts
+from . import _daemon, _fuzzing, _lint, _parts
 from ._case import Case, Execution
 from ._http import Transport
 from ._parts import array_of, texts
@@ -604,12 +604,25 @@ class Client:
         raise ConnectionFailed("the stream of events ends too early", "daemon-lost", "gpuemu daemon logs tells why")
 
     def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> list[dict[str, Any]]:
-        """Checks compiled PTX against the configured limits. This version of the engine has no PTX analyser yet.
+        """Holds the kernels of a PTX text to their limits, and stores their metrics.
+
+        The limits are those of the kernel in gpuemu.toml, else 64 registers, no spills and no local memory. From PTX
+        registers are an estimate (its name is in metrics["estimated"]) and spills are not known: None, and a limit on
+        them is a violation of severity "note", with which a kernel still passes.
+
+        Args:
+            ptx_content: the text.
+            kernel_name: what the kernel is called in gpuemu.toml or in the text; default: all kernels of the text.
+
+        Returns:
+            a dict per kernel: kernel_name, passed, metrics (register_count, spill_count, local_memory_bytes,
+            shared_memory_bytes, instruction_count, ...), violations (kind, severity, message, line, ...), timestamp.
 
         Raises:
-            ClientError: with code not-in-this-version.
+            ClientError: the text is no PTX; the message has line and column.
         """
-        raise ClientError("this version of gpuemu does not analyse PTX", "not-in-this-version")
+        body = self._request(ptx=ptx_content, kernel=kernel_name)
+        return _lint.lint_results(self._json("POST", "/v1/lint", body))
 
 
 class TestBatch(Sequence[dict[str, Any]]):
