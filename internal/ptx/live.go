@@ -13,9 +13,9 @@ const (
 	// maxLiveBits is how many bits the sets of live registers of a function may have: 256 MiB, which is 46 000 blocks
 	// with as many registers that live from one to another.
 	maxLiveBits = 1 << 31
-	// maxLiveWork is how many words of sets may be looked at, a second. Few sweeps do for what compilers write; where
-	// jumps back lead to jumps back, there may be as many sweeps as blocks.
-	maxLiveWork = 1 << 31
+	// maxLiveWork is how many words of sets may be looked at, about a second: eight sweeps over the largest sets. A few
+	// do for what compilers write; where jumps back lead to jumps back, it may take as many as there are blocks.
+	maxLiveWork = 1 << 30
 )
 
 // Liveness says which registers hold, between blocks, a value that is still read. Blocks that cannot be reached have
