@@ -131,6 +131,9 @@ type OpKernel struct{ Launch }
 // Kernel is one [[kernels]] entry.
 type Kernel struct {
 	Name, Source, Reference string
+	Arch                    string   // what the source is compiled for: "sm_90a"; "": cudatool.DefaultArch
+	Flags                   []string // further arguments of the compiler
+	SASS                    string   // listing of the machine code
 	Tolerances              map[dtype.DType]compare.Tolerance
 	Invariants              []string
 	InvariantsOff           []string
@@ -148,7 +151,7 @@ type ArtifactChecks struct {
 // Files are the compiled forms of the kernel or, where none is given, the source that has to be compiled.
 func (k *Kernel) Files() []string {
 	var files []string
-	for _, path := range []string{k.PTX, k.Cubin} {
+	for _, path := range []string{k.PTX, k.Cubin, k.SASS} {
 		if path != "" {
 			files = append(files, path)
 		}

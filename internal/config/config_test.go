@@ -75,7 +75,8 @@ func TestFull(t *testing.T) {
 				Args: []any{"x", "y", "N", int64(3), 0.5}}},
 		}},
 		Kernels: []Kernel{{
-			Name: "gemm", Source: "gemm.cu", Reference: "ref.py",
+			Name: "gemm", Source: "gemm.cu", Reference: "ref.py", SASS: "gemm.sass", Arch: "sm_90a",
+			Flags:      []string{"-DTILE=64", "-Iinclude"},
 			Tolerances: map[dtype.DType]compare.Tolerance{dtype.Float32: {Abs: 1e-3, Rel: 1e-3}},
 			Invariants: []string{"finite"},
 			Checks: ArtifactChecks{MaxRegisters: 128, MaxSpills: 4, MaxLocalMemory: 8, MaxShared: &shared, MaxStack: &stack,

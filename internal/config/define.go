@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/compare"
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 )
@@ -144,7 +145,10 @@ func kernelKeys(k *Kernel) []key {
 	}, limitKeys(&k.Checks)...), nil)
 	keys := append([]key{
 		{"name", "the kernel's name, unique in the file", text(&k.Name).required()},
-		{"source", "source file; a .cu file without ptx and cubin is compiled by nvcc or clang", text(&k.Source)},
+		{"source", "source file; a .cu file without ptx, cubin and sass is compiled by nvcc or clang", text(&k.Source)},
+		{"arch", "what the source is compiled for, such as sm_90a; default: " + cudatool.DefaultArch, arch(&k.Arch)},
+		{"flags", "further arguments of the compiler", texts(&k.Flags)},
+		{"sass", "listing of the machine code by cuobjdump -sass or nvdisasm", text(&k.SASS)},
 		{"reference", "what knows the right answer, as for ops", text(&k.Reference)},
 		{"tolerances", docTolerances, tolerances(&k.Tolerances)},
 		{"invariants", docInvariants, invariants(&k.Invariants, &k.InvariantsOff)},
@@ -217,7 +221,7 @@ func (o *Op) derivedMode() Mode {
 // checkKernel checks a kernel as a whole.
 func (r *reader) checkKernel(n *node, k *Kernel, names map[string]bool) {
 	r.unique(n, k.Name, names)
-	r.needOne(n, "source", "ptx", "cubin")
+	r.needOne(n, "source", "ptx", "cubin", "sass")
 	checks := n.byKey["artifact_checks"]
 	if checks == nil {
 		return

@@ -138,7 +138,7 @@ name = "x"`,
 ci = 3 #! 6 config-wrong-type: ci is 3, want a table
 project = "x" #! 11 config-wrong-type: project is "x", want a table`,
 	`ops = [1] #! 8 config-wrong-type: ops is 1, want a table`,
-	`[[kernels]] #! 3 config-missing-key: kernels has none of source, ptx, cubin | add one
+	`[[kernels]] #! 3 config-missing-key: kernels has none of source, ptx, cubin, sass | add one
 name = "k"
 [[kernels]]
 name = "j"
@@ -151,6 +151,7 @@ ptx = "j.ptx"`,
 	`[[kernels]]
 name = "k"
 ptx = "k.ptx"
+arch = "90" #! 8 config-bad-value: kernels.arch is "90" | write it as sm_80 or sm_90a
 [kernels.artifact_checks]
 required_patterns = ["mma.*", "ldd.global"] #! 31 config-bad-value: no instruction is called "ldd" | did you mean
 forbidden_patterns = ["ld local"] #! 23 config-bad-value: is no pattern of instructions | write an opcode`,

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
@@ -351,6 +352,22 @@ func texts(dst *[]string) value {
 	return list(dst, "a list of strings", func() map[string]any {
 		return map[string]any{"type": "string", "minLength": 1}
 	}, func(s string) any { return s }, func(r *reader, n *node) (string, bool) { return r.str(n, "a string") })
+}
+
+// arch reads the name of an architecture.
+func arch(dst *string) value {
+	return value{kind: "an architecture", schema: func() map[string]any {
+		return map[string]any{"type": "string", "pattern": cudatool.ArchForm}
+	}, read: func(r *reader, n *node) {
+		s, ok := r.str(n, "an architecture")
+		if ok && !cudatool.IsArch(s) {
+			r.bad(n, "write it as sm_80 or sm_90a")
+			ok = false
+		}
+		if ok {
+			*dst = s
+		}
+	}}
 }
 
 // patterns reads a list of patterns of instructions: one that can match nothing is refused.

@@ -49,14 +49,20 @@ type Output struct {
 //go:embed cuda
 var headers embed.FS
 
-var archForm = regexp.MustCompile(`^sm_[0-9]{2,3}[af]?$`)
+// ArchForm is a regular expression for names of architectures.
+const ArchForm = `^sm_[0-9]{2,3}[af]?$`
+
+var archForm = regexp.MustCompile(ArchForm)
+
+// IsArch reports whether a text is the name of an architecture.
+func IsArch(text string) bool { return archForm.MatchString(text) }
 
 // Compile compiles a CUDA source to PTX and, where an assembler is there, to machine code.
 func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
 	if r.Arch == "" {
 		r.Arch = DefaultArch
 	}
-	if !archForm.MatchString(r.Arch) {
+	if !IsArch(r.Arch) {
 		return nil, diag.Errorf(BadArch, "write it as sm_80 or sm_90a", "%.40q is no architecture", r.Arch)
 	}
 	if len(r.Flags) > maxFlags {
@@ -236,7 +242,7 @@ func clangFeature(major int) []string {
 
 // Assemble makes machine code of PTX text.
 func (t *Tools) Assemble(ctx context.Context, ptx []byte, arch string) (cubin []byte, log string, err error) {
-	if !archForm.MatchString(arch) {
+	if !IsArch(arch) {
 		return nil, "", diag.Errorf(BadArch, "write it as sm_80 or sm_90a", "%.40q is no architecture", arch)
 	}
 	if t.Ptxas == nil {

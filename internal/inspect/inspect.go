@@ -36,6 +36,9 @@ type Target struct {
 	// Entry is the kernel to look at, mangled or not; "": the one called Name, or all where there is none.
 	Entry  string
 	Policy artifact.Policy
+	// Arch and Flags are what a source is compiled for and with; "": the default.
+	Arch  string
+	Flags []string
 }
 
 // Document is what was found. Its JSON form is described in docs/formats/lint.md.
@@ -217,7 +220,7 @@ func (t *Target) label() string {
 
 // load reads one file.
 func (t *Target) load(ctx context.Context, path string, tools func() *cudatool.Tools) (*artifact.File, error) {
-	o := artifact.Options{}
+	o := artifact.Options{Arch: t.Arch, Flags: t.Flags}
 	if artifact.Detect(path, nil) == artifact.FormatSource {
 		o.Tools = tools()
 	}

@@ -38,7 +38,8 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 		if err != nil {
 			return nil, err
 		}
-		targets = append(targets, Target{Name: k.Name, Files: k.Files(), Dir: cfg.Dir, Entry: k.Entry, Policy: policy})
+		targets = append(targets, Target{Name: k.Name, Files: k.Files(), Dir: cfg.Dir, Entry: k.Entry, Policy: policy,
+			Arch: k.Arch, Flags: k.Flags})
 	}
 	return targets, nil
 }
