@@ -15,5 +15,5 @@ const (
 	Undeclared       diag.Code = "ptx-undeclared"        // a register, label, variable or function is not declared
 	Redeclared       diag.Code = "ptx-redeclared"        // a name is declared twice in one scope
 	BadTarget        diag.Code = "ptx-bad-target"        // a branch leads to what is not a label
-	Limit            diag.Code = "ptx-limit"             // a file is larger or nested deeper than is read, or code too entangled
+	Limit            diag.Code = "ptx-limit"             // a file is too large, too deeply nested or too entangled
 )
