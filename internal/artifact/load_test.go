@@ -14,6 +14,7 @@ import (
 
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/pattern"
 	"gpuemu/internal/testkit"
 )
 
@@ -156,6 +157,57 @@ func TestListing(t *testing.T) {
 	}
 	helper := one(t, f, "helper")
 	check(t, "spills where nothing is local", helper.Spills(), figure(0, FromSASS))
+}
+
+// TestRecordedListings: listings of NVIDIA's tools have no opcode that is not known, and with the PTX beside them they
+// tell spills as the cubin does.
+func TestRecordedListings(t *testing.T) {
+	root := filepath.Join(testkit.Root(t), "testdata")
+	paths, err := filepath.Glob(filepath.Join(root, "sass", "*.txt"))
+	if err != nil || len(paths) < 10 {
+		t.Fatalf("%d listings, %v; want at least 10", len(paths), err)
+	}
+	for _, path := range paths {
+		f, err := Load(context.Background(), path, Options{})
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		check(t, path+": the format", f.Format, FormatSASS)
+		for i := range f.Kernels {
+			c := f.Kernels[i].SASSCode
+			for op := range c.Opcodes {
+				if _, err := pattern.Parse(op); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+			if c.Classes[Other] != c.Opcodes["NOP"]+c.Opcodes["NANOSLEEP"] {
+				t.Errorf("%s: %d instructions of %s have no class: %v", path, c.Classes[Other], f.Kernels[i].Kernel, c.Opcodes)
+			}
+		}
+	}
+	const name = "local-sm90-24regs"
+	text := must(Load(context.Background(), filepath.Join(root, "ptx", "nvcc13", name+".ptx"), Options{}))
+	machine := must(Load(context.Background(), filepath.Join(root, "cubin", "nvcc-"+name+".cubin"), Options{}))
+	listing := must(Load(context.Background(), filepath.Join(root, "sass", "nvcc-"+name+".nvdisasm.txt"), Options{}))
+	known := 0
+	for _, m := range must(Together(text, listing)) {
+		exact, err := machine.Kernel(m.Kernel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := m.Spills(); got != nil {
+			known++
+			check(t, m.Kernel+": spills", got.Value, exact[0].Spills().Value)
+		}
+	}
+	if known < 3 {
+		t.Errorf("the spills of %d kernels are known from PTX and listing, want at least 3", known)
+	}
+	alone := one(t, listing, "spill_96")
+	if alone.Spills() != nil {
+		t.Errorf("from a listing alone spills are %v, want unknown", alone.Spills())
+	}
 }
 
 // manifest is testdata/cubin/manifest.json as far as it is needed: what NVIDIA's tools said of each file.
