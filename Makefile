@@ -126,10 +126,12 @@ soak:
 soak-parsers:
 	GPUEMU_SOAK=$(MUTANTS) $(GO) test -count=1 -timeout 0 -v -run TestMutated ./internal/ptx ./internal/cubin
 
-# What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md.
+# What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md. What counts and the
+# semantic diff tell of changed kernels; the record is docs/evidence/artifacts-diff.md.
 evidence:
 	GPUEMU_DETECTION_RECORD=$(CURDIR)/docs/evidence/detection.md \
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
+	$(GO) test -count=1 -run TestDiffEvidence ./internal/ptxdiff -update
 
 # The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:

@@ -1,9 +1,9 @@
 package ptxdiff
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
@@ -14,9 +14,9 @@ import (
 const (
 	// maxInstrs is the largest function that is compared. Generated kernels reach some hundred thousand.
 	maxInstrs = 1 << 20
-	// maxMeets is how many registers may be looked up at the beginnings of blocks, and operands of phis be made: each
-	// costs some 50 bytes. A register costs one in every block that it lives through.
-	maxMeets = 1 << 25
+	// maxMeets is how many registers may be looked up at the beginnings of blocks, and operands of phis and of lists of
+	// targets be made: each costs some 50 bytes. A register costs one in every block that it lives through.
+	maxMeets = 1 << 22
 )
 
 // builder makes a graph. Nodes 0 to len(fn.Code)-1 are the instructions.
@@ -32,8 +32,9 @@ type builder struct {
 	pending []phi
 	phis    []int32
 	meets   int
-	shared  map[string]int32 // nodes of special registers and symbols
-	protos  map[string]string
+	shared  map[string]int32       // nodes of special registers and symbols
+	protos  map[*ptx.Instr]int32   // labels of the signatures of indirect calls
+	outer   map[*ptx.Variable]bool // declared outside functions
 	shape   []byte
 }
 
@@ -52,11 +53,12 @@ func build(file *ptx.File, fn *ptx.Function, n *names) (*graph, error) {
 			"%s has %d instructions, at most %d are compared", fn.Name, len(fn.Code), maxInstrs).At(file.Position(fn.Pos))
 	}
 	b := &builder{
-		graph: &graph{file: file, fn: fn, names: n},
+		graph: &graph{file: file, fn: fn, names: n, roles: map[*ptx.Variable]string{}},
 		flow:  ptx.NewGraph(fn), exits: map[string]int32{}, last: map[place]value{}, first: map[place]value{},
-		shared: map[string]int32{}, protos: prototypes(fn.Body),
+		shared: map[string]int32{}, protos: map[*ptx.Instr]int32{}, outer: map[*ptx.Variable]bool{},
 		start: slices.Repeat([]int32{-1}, len(fn.Registers)+2),
 	}
+	b.declarations()
 	for _, in := range fn.Code {
 		b.add(node{kind: instrNode, in: in, block: -1})
 	}
@@ -89,6 +91,49 @@ func build(file *ptx.File, fn *ptx.Function, n *names) (*graph, error) {
 	b.simplify()
 	b.arrange()
 	return b.graph, nil
+}
+
+// declarations notes what variables are known by, and the prototypes of calls.
+func (b *builder) declarations() {
+	for i, v := range b.fn.Params {
+		b.roles[v] = "parameter " + strconv.Itoa(i)
+	}
+	for i, v := range b.fn.Returns {
+		b.roles[v] = "result " + strconv.Itoa(i)
+	}
+	for _, item := range b.file.Items {
+		if v, ok := item.(*ptx.Variable); ok {
+			b.outer[v] = true
+		}
+	}
+	b.prototypes(b.fn.Body, nil)
+}
+
+// prototypes notes the signatures that indirect calls name. A name is looked for in the blocks around a call, innermost
+// first; blocks are nested at most some hundred deep.
+func (b *builder) prototypes(body *ptx.Block, around []map[string]int32) {
+	own := map[string]int32{}
+	for _, s := range body.Stmts {
+		if x, ok := s.(*ptx.Prototype); ok {
+			own[x.Name] = b.names.id("prototype " + signature(x.Returns, x.Params))
+		}
+	}
+	around = append(around[:len(around):len(around)], own)
+	for _, s := range body.Stmts {
+		switch x := s.(type) {
+		case *ptx.Block:
+			b.prototypes(x, around)
+		case *ptx.Instr:
+			if n := len(x.Args); x.Op == "call" && x.Args[n-1].Kind == ptx.LabelArg {
+				for k := len(around) - 1; k >= 0; k-- {
+					if id, ok := around[k][x.Args[n-1].Text]; ok {
+						b.protos[x] = id
+						break
+					}
+				}
+			}
+		}
+	}
 }
 
 // connect makes blocks and edges. Block 0 is empty, so that nothing leads back to the beginning.
@@ -213,8 +258,9 @@ func (b *builder) defines(in *ptx.Instr, visit func(variable int32, v value)) {
 	out := int32(0)
 	in.Defs(func(o *ptx.Operand) {
 		v := value{node: n, out: out}
-		if canonical { // the second result is the opposite of the first
-			v = value{node: n, neg: plain.negate != (out > 0)}
+		if canonical { // the second result is the opposite of the first, which may be _
+			second := in.Args[0].Kind == ptx.PairArg && o == &in.Args[0].List[1]
+			v = value{node: n, neg: plain.negate != second}
 		}
 		visit(int32(o.Reg.Index), v)
 		out++
@@ -237,7 +283,7 @@ func ends(in *ptx.Instr) bool {
 }
 
 // own reports whether a variable is a parameter of the function.
-func (b *builder) own(v *ptx.Variable) bool { return v != nil && slices.Contains(b.fn.Params, v) }
+func (b *builder) own(v *ptx.Variable) bool { return strings.HasPrefix(b.roles[v], "parameter") }
 
 // read finds the operands of a block's instructions.
 func (b *builder) read(f *ptx.BasicBlock) {
@@ -264,27 +310,23 @@ func (b *builder) read(f *ptx.BasicBlock) {
 	}
 }
 
-// leave finds what registers hold for the caller where control leaves the function.
+// leave finds what registers hold for the caller where control leaves the function. Registers of the module come last, in
+// the order of their use.
 func (b *builder) leave() {
-	var results []*ptx.Register // in an order that does not depend on their names
+	var results []*ptx.Register
 	for _, r := range b.fn.Registers {
-		if i := slices.Index(b.fn.Returns, r.Var); i >= 0 || b.module(r) {
+		if b.outer[r.Var] || strings.HasPrefix(b.roles[r.Var], "result") {
 			results = append(results, r)
 		}
 	}
 	slices.SortStableFunc(results, func(x, y *ptx.Register) int {
-		return cmp.Compare(slices.Index(b.fn.Returns, x.Var), slices.Index(b.fn.Returns, y.Var))
+		return -strings.Compare(b.roles[x.Var], b.roles[y.Var])
 	})
 	for _, i := range b.exits {
 		for _, r := range results {
 			b.blocks[i].results = append(b.blocks[i].results, b.entering(int32(r.Index), i))
 		}
 	}
-}
-
-// module reports whether a register is declared outside functions.
-func (b *builder) module(r *ptx.Register) bool {
-	return slices.ContainsFunc(b.file.Items, func(item ptx.Stmt) bool { return item == ptx.Stmt(r.Var) })
 }
 
 // readEnd finds what a branch or a switch looks at.
@@ -371,11 +413,10 @@ func (b *builder) beginning(variable int32) int32 {
 		case b.carry():
 			what = "carry"
 		default:
-			r := b.fn.Registers[variable]
-			if i := slices.Index(b.fn.Params, r.Var); i >= 0 {
-				what = "parameter " + strconv.Itoa(i)
-			} else if b.module(r) {
+			if r := b.fn.Registers[variable]; b.outer[r.Var] {
 				what = "register " + r.Name
+			} else if b.roles[r.Var] != "" {
+				what = b.roles[r.Var]
 			}
 		}
 		b.start[variable] = b.add(node{kind: startNode, label: b.names.id("start " + what), block: -1,

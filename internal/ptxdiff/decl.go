@@ -11,25 +11,12 @@ import (
 
 // This file compares declarations: signatures, directives and variables with their initial values.
 
-// variableRole is what is told of a variable without its name: a parameter's place, or the size of another one.
-func variableRole(fn *ptx.Function, v *ptx.Variable, name string) string {
-	if i := slices.Index(fn.Params, v); i >= 0 {
-		return "parameter " + strconv.Itoa(i)
+// role is what is told of a variable without its name: a parameter's place, or the size of another one.
+func (g *graph) role(v *ptx.Variable, name string) string {
+	if role := g.roles[v]; role != "" {
+		return role
 	}
-	if i := slices.Index(fn.Returns, v); i >= 0 {
-		return "result " + strconv.Itoa(i)
-	}
-	return v.Space + " variable of " + size(v, nameOf(v, name))
-}
-
-// nameOf is the name of a declaration that an operand means.
-func nameOf(v *ptx.Variable, name string) *ptx.Name {
-	for i := range v.Names {
-		if v.Names[i].Name == name {
-			return &v.Names[i]
-		}
-	}
-	return &v.Names[0]
+	return v.Space + " variable of " + size(v, g.names.declaration(v, name))
 }
 
 // size is the size of a variable in words: in bytes, "unknown size" for an array without one.

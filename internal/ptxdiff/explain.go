@@ -2,7 +2,6 @@ package ptxdiff
 
 import (
 	"fmt"
-	"slices"
 
 	"gpuemu/internal/ptx"
 )
@@ -262,13 +261,13 @@ func (g *graph) head(number int32) *ptx.Instr {
 // symbol reports whether two names stand for each other, and records how variables differ that do.
 func (a *alignment) symbol(x, y *node) bool {
 	c, old, new := a.c, symbolOf(x.arg), symbolOf(y.arg)
-	if x.label == y.label && (a.isParameter(a.old, x) || a.isParameter(a.new, y)) {
-		return true
+	if parameter := a.old.roles[x.arg.Var] != "" || a.new.roles[y.arg.Var] != ""; parameter {
+		return x.label == y.label
 	}
 	if known, ok := c.symbols[old]; ok {
 		return known == new
 	}
-	if _, ok := c.back[new]; ok || (old.fn == nil) != (new.fn == nil) || a.isParameter(a.old, x) || a.isParameter(a.new, y) {
+	if _, ok := c.back[new]; ok || (old.fn == nil) != (new.fn == nil) {
 		return false
 	}
 	if old.fn != nil {
@@ -289,10 +288,6 @@ func (a *alignment) symbol(x, y *node) bool {
 	return true
 }
 
-func (a *alignment) isParameter(g *graph, n *node) bool {
-	return slices.Contains(g.fn.Params, n.arg.Var) || slices.Contains(g.fn.Returns, n.arg.Var)
-}
-
 // variable records how two variables differ.
 func (a *alignment) variable(old, new symbol) {
 	p := &prover{c: a.c, masked: true, symbols: map[symbol]symbol{}, back: map[symbol]symbol{}}
@@ -302,7 +297,8 @@ func (a *alignment) variable(old, new symbol) {
 		}
 		return
 	}
-	was, is := size(old.v, nameOf(old.v, old.name)), size(new.v, nameOf(new.v, new.name))
+	was := size(old.v, a.c.names.declaration(old.v, old.name))
+	is := size(new.v, a.c.names.declaration(new.v, new.name))
 	message := fmt.Sprintf("variable %s is declared otherwise", new.name)
 	if was != is {
 		message = fmt.Sprintf(".%s variable %s: %s became %s", new.v.Space, new.name, was, is)
@@ -377,8 +373,8 @@ func (a *alignment) origin(g *graph, s *side, v value) string {
 	case phiNode:
 		return not + "one of several values that meet before " + s.blockText(g, n.block)
 	}
-	if i := slices.Index(g.fn.Params, baseVariable(n.in)); i >= 0 {
-		return fmt.Sprintf("parameter %d", i)
+	if role := g.roles[baseVariable(n.in)]; role != "" {
+		return role
 	}
 	return fmt.Sprintf("%s%s at %s", not, n.in.Mnemonic(), s.lineOf(n.in))
 }

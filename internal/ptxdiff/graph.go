@@ -81,6 +81,7 @@ type graph struct {
 	file    *ptx.File
 	fn      *ptx.Function
 	names   *names
+	roles   map[*ptx.Variable]string // of parameters and results: their places
 	nodes   []node
 	forward []value // of a node that is a copy of another value; node is -1 for one that is not
 	blocks  []block
@@ -89,10 +90,27 @@ type graph struct {
 	number  []int32 // of a block: its place in order, -1 if control never comes there
 }
 
-// names gives numbers to labels, the same ones in both functions.
+// names gives numbers to labels, the same ones in both functions, and finds names in declarations.
 type names struct {
-	ids   map[string]int32
-	texts []string
+	ids      map[string]int32
+	texts    []string
+	declared map[*ptx.Variable]map[string]*ptx.Name
+}
+
+// declaration is the name of a declaration that an operand means.
+func (n *names) declaration(v *ptx.Variable, name string) *ptx.Name {
+	all := n.declared[v]
+	if all == nil { // declarations may have many names
+		all = map[string]*ptx.Name{}
+		for i := range v.Names {
+			all[v.Names[i].Name] = &v.Names[i]
+		}
+		n.declared[v] = all
+	}
+	if found := all[name]; found != nil {
+		return found
+	}
+	return &v.Names[0] // a register of a range
 }
 
 func (n *names) id(text string) int32 {
@@ -106,7 +124,9 @@ func (n *names) id(text string) int32 {
 	return id
 }
 
-func newNames() *names { return &names{ids: map[string]int32{}} }
+func newNames() *names {
+	return &names{ids: map[string]int32{}, declared: map[*ptx.Variable]map[string]*ptx.Name{}}
+}
 
 // resolve follows copies.
 func (g *graph) resolve(v value) value {

@@ -187,7 +187,7 @@ func (b *builder) symbol(in *ptx.Instr, o *ptx.Operand) value {
 	}
 	role := "function"
 	if o.Var != nil {
-		role = variableRole(b.fn, o.Var, o.Text)
+		role = b.role(o.Var, o.Text)
 		key += " " + strconv.Itoa(int(o.Var.Pos)) // names may be declared anew in inner blocks
 	}
 	if id, ok := b.shared[key]; ok {
@@ -209,11 +209,15 @@ func (b *builder) label(n *node, o *ptx.Operand, defs []*ptx.Operand) {
 		b.shape = strconv.AppendInt(b.shape, int64(o.Label.Index), 10)
 	case o.Targets != nil && o.Targets.Calls:
 		b.shape = append(b.shape, 't')
+		if b.meets += len(o.Targets.List); b.meets > maxMeets { // lists may be shared
+			return
+		}
 		for i := range o.Targets.List {
 			b.operand(n, &o.Targets.List[i], defs)
 		}
 	default:
-		b.shape = append(b.shape, b.protos[o.Text]...)
+		b.shape = append(b.shape, 'p')
+		b.shape = strconv.AppendInt(b.shape, int64(b.protos[n.in]), 10)
 	}
 }
 
@@ -326,24 +330,4 @@ func (b *builder) foldBase(id int32, at int, sums map[int32]int) {
 		ops[at+1] = b.offset(b.nodes[id].in, b.nodes[ops[at+1].node].arg, int64(total))
 		b.nodes[id].ops = ops
 	}
-}
-
-// prototypes are the signatures of indirect calls in a function, by name. Where inner blocks use a name twice, both
-// count.
-func prototypes(body *ptx.Block) map[string]string {
-	all := map[string]string{}
-	todo := []*ptx.Block{body}
-	for len(todo) > 0 {
-		blk := todo[0]
-		todo = todo[1:]
-		for _, s := range blk.Stmts {
-			switch x := s.(type) {
-			case *ptx.Block:
-				todo = append(todo, x)
-			case *ptx.Prototype:
-				all[x.Name] += "prototype" + signature(x.Returns, x.Params)
-			}
-		}
-	}
-	return all
 }

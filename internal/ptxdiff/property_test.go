@@ -153,7 +153,7 @@ func sample() int {
 	if testing.Short() {
 		return 1
 	}
-	return 5
+	return 3
 }
 
 // TestSwaps: two neighbours that depend on each other in no way may change places, and that is order at most. Where the

@@ -229,7 +229,7 @@ func (p *prover) pair(old, new value) bool {
 
 // symbol reports whether two names stand for each other, here and wherever they were met before.
 func (p *prover) symbol(old, new *ptx.Operand) bool {
-	if slices.Contains(p.old.fn.Params, old.Var) || slices.Contains(p.old.fn.Returns, old.Var) {
+	if p.old.roles[old.Var] != "" {
 		return true // the labels tell their places
 	}
 	return p.symbolPair(symbolOf(old), symbolOf(new))
@@ -266,7 +266,7 @@ func (p *prover) functionPair(old, new *ptx.Function) bool {
 }
 
 func (p *prover) variablePair(old, new symbol) bool {
-	a, b := nameOf(old.v, old.name), nameOf(new.v, new.name)
+	a, b := p.c.names.declaration(old.v, old.name), p.c.names.declaration(new.v, new.name)
 	if !sameHead(old.v, new.v) || size(old.v, a) != size(new.v, b) {
 		return false
 	}

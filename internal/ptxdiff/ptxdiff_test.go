@@ -2,6 +2,7 @@ package ptxdiff
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -131,6 +132,10 @@ func TestCompare(t *testing.T) {
 			"mov.f32 %f9, %f1; st.shared.f32 [%r1], %f1; ld.shared.f32 %f9, [%r1];", Structure, "bar.sync was removed"},
 		{"computed twice", "add.f32 %f2, %f1, %f1; mul.f32 %f9, %f2, %f2;",
 			"add.f32 %f2, %f1, %f1; add.f32 %f3, %f1, %f1; mul.f32 %f9, %f2, %f3;", Order, "add.f32 is computed once more"},
+		{"the second result", "setp.lt.f32 %p1|%p2, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p2;",
+			"setp.lt.f32 _|%p2, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p2;", Same, ""},
+		{"not the second result", "setp.lt.f32 %p1, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p1;",
+			"setp.lt.f32 _|%p1, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p1;", Structure, ""},
 		{"carry", "add.cc.u32 %r3, %r1, %r2; addc.u32 %r4, %r1, 0; cvt.rn.f32.u32 %f9, %r4;",
 			"add.u32 %r3, %r1, %r2; addc.u32 %r4, %r1, 0; cvt.rn.f32.u32 %f9, %r4;", Structure, ""},
 		{"when the clock is read", "mov.u32 %r3, %clock; bar.sync 0; cvt.rn.f32.u32 %f9, %r3;",
@@ -279,6 +284,8 @@ st.global.f32 [%rd1], %f2; ret; }
 		{"one buffer for both", replace("[two+4]", "[one+4]"), Structure, "was the address of two and is the address of one"},
 		{"buffers swapped throughout", replace("[two+4]", "[one+4]", "[one]", "[two]"), Same, ""},
 		{"the function", replace("0f40000000", "0f3F000000"), Constants, "constant 0f40000000 (2) became 0f3F000000 (0.5) in mul.f32"},
+		{"an indirect call", replace("call.uni (r0), scale, (p0);", `.reg .b64 %t; mov.u64 %t, scale;
+proto: .callprototype (.param .b32 _) _ (.param .b32 _); call (r0), %t, (p0), proto;`), Structure, "call.uni became call"},
 		{"other registers in the function", replace("%x1", "%x0"), Same, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -336,6 +343,77 @@ call (%f3), f, (%f1, %f2); st.global.f32 [%rd1], %f3; ret; }`
 				t.Errorf("the rank is %v, want %v\n%s", r.Rank, c.want, list(r))
 			}
 		})
+	}
+}
+
+// TestIndirectCalls: the function behind a pointer is compared where it can be seen, and prototypes count.
+func TestIndirectCalls(t *testing.T) {
+	base := `.func (.param .b32 r) f(.param .b32 a) { .reg .f32 %x<3>;
+ld.param.f32 %x1, [a]; mul.f32 %x2, %x1, 0f40000000; st.param.f32 [r], %x2; ret; }
+.global .u64 pointers[2] = {f, f};
+.visible .entry k(.param .u64 k_0) { .reg .f32 %f<9>; .reg .b64 %rd<9>;
+ld.param.u64 %rd1, [k_0]; ld.global.u64 %rd2, [pointers]; ld.global.f32 %f1, [%rd1];
+{ .param .b32 p0; .param .b32 r0; st.param.f32 [p0], %f1;
+sig: .callprototype (.param .b32 _) _ (.param .b32 _); call (r0), %rd2, (p0), sig; ld.param.f32 %f2, [r0]; }
+st.global.f32 [%rd1], %f2; ret; }`
+	for _, c := range []struct {
+		name, old, new string
+		want           Rank
+	}{
+		{"name of the prototype", "sig", "other", Same},
+		{"name of the table", "pointers", "table", Same},
+		{"the function in the table", "0f40000000", "0f3F000000", Constants},
+		{"the prototype", "_ (.param .b32 _)", "_ (.param .b64 _)", Structure},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if r := compare(t, head+base, head+strings.ReplaceAll(base, c.old, c.new)); r.Rank != c.want {
+				t.Errorf("the rank is %v, want %v\n%s", r.Rank, c.want, list(r))
+			}
+		})
+	}
+}
+
+// TestLimits: what is too large is refused with a reason, not computed for hours.
+func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("large inputs take seconds")
+	}
+	var crossing strings.Builder // every register lives through every block
+	crossing.WriteString(head + ".visible .entry k(.param .u64 p) {\n.reg .f32 %f<2200>; .reg .pred %p; .reg .b64 %rd;\n" +
+		"ld.param.u64 %rd, [p];\n")
+	for i := range 2200 {
+		fmt.Fprintf(&crossing, "ld.global.f32 %%f%d, [%%rd+%d];\n", i, 4*i)
+	}
+	for i := range 2200 {
+		fmt.Fprintf(&crossing, "setp.lt.f32 %%p, %%f%d, 0f00000000;\n@%%p bra L%d;\nbar.sync 0;\nL%d:\n", i, i, i)
+	}
+	for i := range 2200 {
+		fmt.Fprintf(&crossing, "st.global.f32 [%%rd+%d], %%f%d;\n", 4*i, i)
+	}
+	crossing.WriteString("ret;\n}\n")
+	for name, src := range map[string]string{
+		"many instructions": kernelText(strings.Repeat("bar.sync 0;\n", maxInstrs+1)),
+		"many values":       crossing.String(),
+	} {
+		f := parse(t, src)
+		_, err := Compare(f, f, "", "")
+		var e *diag.Error
+		if !errors.As(err, &e) || e.Code != Limit || e.Pos.Line == 0 || e.Hint == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestManyChanges: the list of changes ends somewhere, and says so.
+func TestManyChanges(t *testing.T) {
+	var old, new strings.Builder
+	for i := range 2 * maxChanges {
+		fmt.Fprintf(&old, "st.global.u32 [%%rd1+%d], %d;\n", 4*i, i)
+		fmt.Fprintf(&new, "st.global.u32 [%%rd1+%d], %d;\n", 4*i, i+1)
+	}
+	r := compare(t, kernelText(load+old.String()), kernelText(load+new.String()))
+	if r.Rank != Constants || len(r.Changes) != maxChanges || r.Omitted != maxChanges {
+		t.Errorf("%d changes and %d more at rank %v", len(r.Changes), r.Omitted, r.Rank)
 	}
 }
 
