@@ -24,6 +24,13 @@ func newCounter(d pattern.Dialect) *counter {
 		mnemonics: map[string]*Mnemonic{}, accesses: map[Access]int{}}
 }
 
+// filler counts an instruction that is never executed, which assemblers put between others: no pattern finds it.
+func (c *counter) filler(op string) {
+	c.result.Total++
+	c.result.Opcodes[op]++
+	c.result.Classes[Other]++
+}
+
 // add counts an instruction. place is asked for while places are still kept.
 func (c *counter) add(op, mnemonic string, class Class, predicated bool, access *Access, place func() Place) {
 	c.result.Total++

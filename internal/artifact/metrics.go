@@ -118,7 +118,7 @@ type Param struct {
 // Code is what instructions a kernel has, in one dialect. Functions that it calls are not counted.
 type Code struct {
 	Total      int            `json:"total"`
-	Predicated int            `json:"predicated"` // instructions that a predicate may switch off
+	Predicated int            `json:"predicated"` // instructions that a predicate may switch off; not those it always does
 	Opcodes    map[string]int `json:"opcodes"`    // "ld", "HMMA"
 	Classes    map[Class]int  `json:"classes"`    // those that occur; an instruction counts in one class
 	Memory     []Access       `json:"memory,omitempty"`

@@ -118,8 +118,8 @@ func TestDeclaredLimits(t *testing.T) {
 	}
 	// With a listing its instructions count.
 	both := merged(t)
-	r = Lint(both, Policy{MaxInstructions: limit(13)})
-	if len(r.Violations) != 1 || r.Violations[0].Actual.Origin != FromSASS || r.Violations[0].Actual.Value != 14 ||
+	r = Lint(both, Policy{MaxInstructions: limit(14)})
+	if len(r.Violations) != 1 || r.Violations[0].Actual.Origin != FromSASS || r.Violations[0].Actual.Value != 15 ||
 		r.Violations[0].File != "testdata/known.sass" || r.Violations[0].Line != 2 {
 		t.Errorf("with a listing: %+v", r.Violations)
 	}

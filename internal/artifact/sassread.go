@@ -34,8 +34,12 @@ func sassFunction(name, sum string, fn *sass.Function) Metrics {
 		if in.Modifiers != "" {
 			mnemonic += "." + in.Modifiers
 		}
-		class, access := classifySASS(&in)
-		c.add(in.Opcode, mnemonic, class, in.Predicate != "" && !in.Never(), access, func() Place { return place })
+		if in.Never() {
+			c.filler(in.Opcode)
+		} else {
+			class, access := classifySASS(&in)
+			c.add(in.Opcode, mnemonic, class, in.Predicate != "", access, func() Place { return place })
+		}
 		fmt.Fprintf(hash, "%s %s %s\n", in.Predicate, mnemonic, in.Operands)
 	}
 	first.Line = fn.Line
