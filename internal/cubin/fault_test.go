@@ -92,7 +92,8 @@ func TestFaults(t *testing.T) {
 			"should have content and has none", "damaged"},
 		{"code size", changed(cubin, sectionAt(t, cubin, ".text.copy")+32, 1, 0, 0, 0), BadELF,
 			`kernel "copy" has 384 bytes of code in a section of 1`, "damaged"},
-		{"memory size", changed(cubin, sectionAt(t, cubin, ".nv.global")+32, all...), BadELF, "more than any GPU", "damaged"},
+		{"memory size", changed(cubin, sectionAt(t, cubin, ".nv.global")+32, 0, 0, 0, 0, 0, 2), BadELF, "more than any GPU",
+			"damaged"},
 
 		{"record format", info(cubin, ".nv.info.copy", 0, 9), BadRecord, "has the unknown format 9", "damaged"},
 		{"record size", info(cubin, ".nv.info.copy", 2, 0xff, 0xff), BadRecord, "bytes and", "damaged"},
@@ -112,10 +113,14 @@ func TestFaults(t *testing.T) {
 		{"packed size", changed(lz4, 16+16, all[:4]...), BadPacked, "compressed bytes in a payload of", "damaged"},
 		{"unpacked size", changed(lz4, 16+56, all...), TooLarge, "the image unpacks to 18446744073709551615 bytes",
 			"--extract-elf"},
+		{"size of one image", changed(lz4, 16+56, 1, 0, 0, 0x10), TooLarge, "the image unpacks to 268435457 bytes",
+			"--extract-elf"},
 		{"LZ4 size", changed(lz4, 16+56, 1, 2, 0, 0), BadPacked, "LZ4: more bytes come out", "damaged"},
 		{"LZ4 claim", changed(lz4, 16+56, 0, 0, 0, 8), BadPacked, "LZ4: fewer bytes come out", "damaged"},
 		{"zstd magic", changed(zstd, 16+64, 0), BadPacked, "Zstandard: ", "damaged"},
 		{"zstd size", changed(zstd, 16+56, 1, 2, 0, 0), BadPacked, "should unpack to 513", "damaged"},
+		{"zstd claim", tinyFatbin(entryELF, flagZstd, []byte("\x28\xb5\x2f\xfd\xa0\x00\x00\x80\x0c\x01\x00\x00"), 200<<20),
+			BadPacked, "12 bytes cannot unpack to 209715200", "damaged"},
 		{"zstd body", changed(zstd, 16+64+100, all...), BadPacked, "Zstandard: ", "damaged"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -272,6 +277,10 @@ func TestUnpackLZ4(t *testing.T) {
 				t.Errorf("unpackLZ4(%q) = %q, %v, want %q, %v", tt.in, got, err, tt.out, tt.err)
 			}
 		})
+	}
+	// No memory is taken for what cannot come out: this is more than the machine has.
+	if _, err := unpackLZ4([]byte("\x50hello"), 1<<50); !errors.Is(err, errLZ4Size) {
+		t.Errorf("unpackLZ4 of a petabyte: %v, want %v", err, errLZ4Size)
 	}
 }
 

@@ -6,6 +6,7 @@ package cubin
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -189,6 +190,56 @@ func TestTinyFiles(t *testing.T) {
 			*k.SpillStores != 8 || *k.SpillLoads != 0 || k.ParamBytes != 8 ||
 			!slices.Equal(k.Params, []Param{{0, 8}}) || img.Bits == 64 != is64 {
 			t.Errorf("64 bits: %v: %s", is64, asJSON(t, img))
+		}
+	}
+}
+
+// TestArch: where each layout has the architecture.
+func TestArch(t *testing.T) {
+	for _, tt := range []struct {
+		osABI byte
+		flags uint32
+		want  string
+	}{
+		{osABIOld, 0x500050, "sm_80"}, {osABIOld, 0x5a0d5a, "sm_90a"},
+		{osABINew, 0x6006402, "sm_100"}, {osABINew, 0x600640a, "sm_100a"}, {osABINew, 0x6005a04, "sm_90"},
+	} {
+		file, err := Read("tiny", tinyELF(true, tt.osABI, 2, machineCUDA, tt.flags))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := file.Images[0].Arch; got != tt.want {
+			t.Errorf("flags %#x in layout %#x: %s, want %s", tt.flags, tt.osABI, got, tt.want)
+		}
+	}
+}
+
+// TestManySections: numbers that do not fit into the header stand in section 0.
+func TestManySections(t *testing.T) {
+	data := tinyCubin(true, osABINew, 90<<8)
+	le := binary.LittleEndian
+	table := le.Uint64(data[40:])
+	le.PutUint64(data[table+32:], uint64(le.Uint16(data[60:])))
+	le.PutUint32(data[table+40:], uint32(le.Uint16(data[62:])))
+	file, err := Read("tiny", changed(data, 60, 0, 0, 0xff, 0xff))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(file.Images[0].Kernels) != 1 {
+		t.Errorf("%d kernels, want 1", len(file.Images[0].Kernels))
+	}
+}
+
+// TestLongName: a name has a limit, and one just below it is read.
+func TestLongName(t *testing.T) {
+	for _, length := range []int{maxName, maxName + 1} {
+		name := strings.Repeat("x", length)
+		_, err := Read("tiny", tinyELF(true, osABINew, 2, machineCUDA, 90<<8,
+			tinySection{name: ".text.k", kind: 1, content: make([]byte, 16)},
+			tinySection{name: ".strtab", kind: 3, content: []byte("\x00" + name + "\x00")},
+			tinySection{name: ".symtab", kind: sectionSymbols, link: 2, content: tinySymbols(true)}))
+		if refused := err != nil; refused != (length > maxName) {
+			t.Errorf("a name of %d bytes: %v", length, err)
 		}
 	}
 }

@@ -235,7 +235,9 @@ func TestInstr(t *testing.T) {
 		"/*0020*/     /*0x22c04282c2804307*/ \tMOV R1, c [0x1] [0x100];\n" +
 		".L_x_1:\nnvdisasm warning : odd\n$k$helper: // |  |\n/*0030*/ RET ;\n" +
 		"/*0040*/ NOP;\n\t\t..........\nproducer = nobody\n" +
-		"Function : l\n/*0000*/ CALL.REL.NOINC `(k) ;\n"
+		"Function : l\n//## File \"l.cu\", line 3\n/*0000*/ CALL.REL.NOINC `(k) ;\n" +
+		".section .nv.info,\"\",@\"SHT_CUDA_INFO\"\nwhat data sections hold\n" +
+		".section .text.m,\"ax\",@progbits\n/*0000*/ EXIT ;\n"
 	functions, err := Parse("k.sass", []byte(text))
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +245,7 @@ func TestInstr(t *testing.T) {
 	k := &functions[0]
 	want := Instr{Address: 16, Predicate: "!UP0", Opcode: "LDG", Modifiers: "E.128.CONSTANT",
 		Operands: "R4, [R2.64+0x10]", Line: 3}
-	if len(functions) != 2 || k.Arch != "sm_80" || k.Line != 2 || len(k.Instrs) != 4 || k.Instrs[0] != want {
+	if len(functions) != 3 || k.Arch != "sm_80" || k.Line != 2 || len(k.Instrs) != 4 || k.Instrs[0] != want {
 		t.Errorf("got %d functions, the first %+v, want one with %+v", len(functions), k, want)
 	}
 	if mov := k.Instrs[1]; mov.Opcode != "MOV" || mov.Operands != "R1, c [0x1] [0x100]" || mov.Predicate != "" {
@@ -251,6 +253,9 @@ func TestInstr(t *testing.T) {
 	}
 	if !k.Instrs[0].Has("128") || k.Instrs[0].Has("12") || len(k.Code()) != 3 || k.Mix()["RET"] != 1 {
 		t.Errorf("modifiers or code of %+v", k)
+	}
+	if l, m := functions[1].Instrs[0], functions[2].Instrs[0]; l.Source != (Source{"l.cu", 3}) || m.Source != (Source{}) {
+		t.Errorf("sources %v and %v, want line 3 of l.cu for the first alone", l.Source, m.Source)
 	}
 	if k.Calls() || !functions[1].Calls() {
 		t.Errorf("k calls: %v, l calls: %v, want false and true", k.Calls(), functions[1].Calls())
@@ -336,6 +341,14 @@ func TestFaults(t *testing.T) {
 				t.Errorf("Parse: %v (hint: %s)\nwant code %s, %q, hint %q", err, diag.HintOf(err), tt.code, tt.want, tt.hint)
 			}
 		})
+	}
+}
+
+// TestTooLarge: the text is never looked at, so that its memory is never touched.
+func TestTooLarge(t *testing.T) {
+	_, err := Parse("k.sass", make([]byte, maxText+1))
+	if diag.CodeOf(err) != TooLarge || !strings.Contains(err.Error(), "the listing has") {
+		t.Errorf("Parse of more than %d bytes: %v, want code %s", maxText, err, TooLarge)
 	}
 }
 
