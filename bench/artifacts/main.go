@@ -150,9 +150,10 @@ func measure(list []*row, samples int) error {
 }
 
 func write(w io.Writer, list []*row, samples int) {
-	fmt.Fprint(w, "# Reading compiled kernels\n\nWritten by `make bench BENCHFLAGS=\"artifacts -o docs/evidence/artifacts-speed.md\"`: "+
-		"all fixtures of testdata/ptx and\ntestdata/cubin, on one core, garbage collection included. The rows take turns; "+
-		"the best sample of each counts, and noise\nis how much slower than the best the median was.\n\n")
+	fmt.Fprint(w, "# Reading compiled kernels\n\n"+
+		"Written by `make bench BENCHFLAGS=\"artifacts -o docs/evidence/artifacts-speed.md\"`: all fixtures of\n"+
+		"testdata/ptx and testdata/cubin, on one core, garbage collection included. The rows take turns; the best\n"+
+		"sample of each counts, and noise is how much slower than the best the median was.\n\n")
 	machine.Markdown(w, []machine.Fact{machine.Processor(), machine.Load(), machine.Date(),
 		{Name: "method", Value: fmt.Sprintf("best of %d samples", samples)}})
 	fmt.Fprint(w, "\n| row | MB | MB/s | goal | over go/parser | noise |\n|---|---:|---:|---:|---:|---:|\n")

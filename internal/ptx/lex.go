@@ -7,6 +7,8 @@ import (
 	"gpuemu/internal/diag"
 )
 
+// This file implements the division of a text into tokens.
+
 // kind is what a token is. Punctuation that is one byte has that byte as its kind.
 type kind uint8
 
@@ -268,8 +270,8 @@ func (l *lexer) number(at int) (kind, int, error) {
 	return k, end, nil
 }
 
-// raw returns the text up to the closing brace of a debug section, which is not looked into. The lexer stands behind the
-// opening brace, and then behind the closing one.
+// raw returns the text up to the closing brace of a debug section, which is not looked into. The lexer stands behind
+// the opening brace, and then behind the closing one.
 func (l *lexer) raw(open int32) (string, error) {
 	begin := l.at
 	for {

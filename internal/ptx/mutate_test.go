@@ -27,7 +27,7 @@ func soak(t *testing.T, quick int) int {
 	return n
 }
 
-// mutant is a text with a few changes: bytes, tokens and lines that go, come twice, change places or come from elsewhere.
+// mutant is a text with a few changes: bytes and lines that go, come twice, change places or come from elsewhere.
 func mutant(r *rand.Rand, src string, parts []string) string {
 	const strange = " \n\"'.:;,[]{}()<>@!%$_-+/*#\x00\xff0"
 	text := []byte(src)

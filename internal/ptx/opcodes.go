@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file holds what is known of opcodes and modifiers: PTX ISA 9.0, chapter 9, and what is left of older versions.
+// This file implements the tables of opcodes and modifiers: PTX ISA 9.0, chapter 9, and what is left of older versions.
 
 // effect is what an instruction does with its first operand.
 type effect uint8
@@ -29,8 +29,8 @@ type modEffect struct {
 	effect effect
 }
 
-// Rows are: names, number of operands, effect; then modifiers with an effect of their own. w writes the first operand, r
-// only reads it, u does both.
+// Rows are: names, number of operands, effect; then modifiers with an effect of their own. w writes the first operand,
+// r only reads it, u does both.
 var opcodes = parseOpcodes(`
 	exit ret trap brkpt membar griddepcontrol            0   r
 	fence                                                0-3 r
@@ -41,7 +41,7 @@ var opcodes = parseOpcodes(`
 	st red                                               2-4 r
 	cp                                                   0-9 r
 	tensormap                                            2-4 r
-	mbarrier                                             1-4 r  arrive:w arrive_drop:w test_wait:w try_wait:w pending_count:w
+	mbarrier                                   1-4 r  arrive:w arrive_drop:w test_wait:w try_wait:w pending_count:w
 	multimem                                             2-6 r  ld_reduce:w
 	clusterlaunchcontrol                                 2-3 r  query_cancel:w
 	tcgen05                                              0-12 r ld:w

@@ -8,6 +8,8 @@ import (
 	"gpuemu/internal/diag"
 )
 
+// This file implements the parser of modules.
+
 const (
 	// maxSource is the largest file that is read: PTX of a whole library has some ten megabytes, and a tree takes up to
 	// ten times the text.
@@ -160,14 +162,6 @@ func (p *parser) expect(k kind, want string) {
 
 // is reports whether the current token is a directive of that name.
 func (p *parser) is(dot string) bool { return p.tok.kind == tokDot && p.text() == dot }
-
-func (p *parser) acceptDot(dot string) bool {
-	if !p.is(dot) {
-		return false
-	}
-	p.next()
-	return true
-}
 
 // ident returns a name.
 func (p *parser) ident(want string) string {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file parses the bodies of functions.
+// This file implements the parser of function bodies.
 
 // block reads what stands between braces. Source lines and labels of inner blocks go on in the outer one.
 func (p *parser) block() *Block {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// This file parses declarations: variables and functions.
+// This file implements the parser of declarations: variables and functions.
 
 // spaces are the state spaces that variables may be in.
 var spaces = set("reg global const shared local param tex sreg")

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// This file parses operands and constant expressions.
+// This file implements the parser of operands and constant expressions.
 
 func (i *opInfo) counts() string {
 	if i.min == i.max {

@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+// This file implements printing.
+
 // String prints the module. Parsing what it returns gives the same tree, positions aside.
 func (f *File) String() string {
 	w := &printer{}

@@ -2,8 +2,8 @@ package ptx
 
 import "strings"
 
-// This file finds what names refer to. Names are local to the block that declares them, and blocks may use the same ones:
-// inline assembly does.
+// This file implements the search for what names refer to. Names are local to the block that declares them, and blocks
+// may use the same ones: inline assembly does.
 
 // entry is what a name stands for: one of these, or a prototype where all are nil.
 type entry struct {
