@@ -98,7 +98,7 @@ type Kernel struct {
 
 	Registers    *int
 	StackFrame   *int
-	MinStack     *int // nil in relocatable code, and where recursion or a call through a pointer has no limit
+	MinStack     *int // nil in relocatable code, and of recursive code before CUDA 12.4; later ones leave recursion out
 	Local        int
 	SharedStatic *int
 	Shared       *int
