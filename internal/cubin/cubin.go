@@ -98,7 +98,7 @@ type Kernel struct {
 
 	Registers    *int
 	StackFrame   *int
-	MinStack     *int // nil in relocatable code, and of recursive code before CUDA 12.4; later ones leave recursion out
+	MinStack     *int // nil in relocatable code, and of recursive code before CUDA 12.6; later ones leave recursion out
 	Local        int
 	SharedStatic *int
 	Shared       *int
