@@ -226,6 +226,7 @@ type manifest struct {
 		Kernels   []struct {
 			Name, Arch       string
 			Registers, Stack int
+			Local            int
 			PTXAS            *struct {
 				SpillStores int `json:"spill_stores"`
 				SpillLoads  int `json:"spill_loads"`
@@ -264,6 +265,7 @@ func TestMergedFixtures(t *testing.T) {
 			check(t, file.Path+" "+k.Name+": registers", m.Registers, figure(k.Registers, FromCubin))
 			if m.Stack != nil && m.Stack.Origin == FromCubin {
 				check(t, file.Path+" "+k.Name+": stack", m.Stack.Value, k.Stack)
+				check(t, file.Path+" "+k.Name+": local memory", m.Local, figure(k.Local+k.Stack, FromCubin))
 			}
 			if k.PTXAS != nil && m.Spills() != nil {
 				check(t, file.Path+" "+k.Name+": spills", m.Spills(), figure(k.PTXAS.SpillStores+k.PTXAS.SpillLoads, FromCubin))
@@ -304,6 +306,24 @@ func TestFatbin(t *testing.T) {
 	}
 	check(t, "records of rmsnorm", got, []string{"sm_80 both", "sm_90 cubin"})
 	check(t, "texts", len(f.Texts), 1)
+}
+
+// TestTogetherLeavesOut: a function of a listing that is no kernel of the PTX is left out; a listing alone is all there is.
+func TestTogetherLeavesOut(t *testing.T) {
+	text, listing := load(t, "known.ptx"), load(t, "known.sass")
+	for _, tt := range []struct {
+		files []*File
+		want  []string
+	}{
+		{[]*File{text, listing}, []string{"first both", "second ptx"}},
+		{[]*File{listing}, []string{"first sass", "helper sass"}},
+	} {
+		var got []string
+		for _, m := range must(Together(tt.files...)) {
+			got = append(got, m.Kernel+" "+string(m.Kind()))
+		}
+		check(t, "the kernels", got, tt.want)
+	}
 }
 
 func TestTogetherRefuses(t *testing.T) {

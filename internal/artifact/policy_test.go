@@ -125,6 +125,17 @@ func TestDeclaredLimits(t *testing.T) {
 	}
 }
 
+// TestPlaceOfCubinFigure: a cubin has no lines, so that a figure of it is shown at the kernel in the PTX beside it.
+func TestPlaceOfCubinFigure(t *testing.T) {
+	text, machine := *one(t, load(t, "known.ptx"), "first"), *exact(100, 0, 0, 0, 0)
+	machine.Kernel = "first"
+	r := Lint(&Merge([]Metrics{text, machine})[0], Policy{MaxRegisters: limit(64)})
+	if len(r.Violations) != 1 || brief(r.Violations[0]) !=
+		"excessive_registers error testdata/known.ptx:26 kernels/first.cu:10" || r.Violations[0].Actual.Origin != FromCubin {
+		t.Errorf("%+v, want one error at the .entry", r.Violations)
+	}
+}
+
 // merged is the record of the PTX and the listing in testdata.
 func merged(t *testing.T) *Metrics {
 	t.Helper()
