@@ -185,10 +185,6 @@ func newPlan(kind string, cfg *config.Config, o *Options) (*plan, []*subject, er
 	if kind != KindFuzz && len(o.Ops) == 0 && cfg != nil {
 		p.addKernels(cfg)
 	}
-	if p.total == 0 {
-		return nil, nil, diag.Errorf(NothingToRun,
-			"add [[ops]] to gpuemu.toml, or name an operator of the catalogue with --op", "there is nothing to run")
-	}
 	if p.total > MaxCases {
 		return nil, nil, diag.Errorf(BadOptions, "use fewer iterations, or several runs with other seeds",
 			"%d cases asked for, at most %d are allowed", p.total, MaxCases)

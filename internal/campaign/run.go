@@ -24,6 +24,8 @@ type Request struct {
 	Kind    string // test, fuzz or ci
 	Project Project
 	Options Options
+	// Lint is what was found in the compiled kernels of the project, for the summary; nil where none was looked at.
+	Lint *verdict.Lint
 	// Resume continues an interrupted campaign: its identifier, or "" for the newest one that fits. Nil: a new one.
 	Resume *string
 }
@@ -65,6 +67,10 @@ func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
 	p, subjects, err := newPlan(req.Kind, req.Project.Config, &req.Options)
 	if err != nil {
 		return nil, err
+	}
+	if p.total == 0 && req.Lint == nil {
+		return nil, diag.Errorf(NothingToRun,
+			"add [[ops]] to gpuemu.toml, or name an operator of the catalogue with --op", "there is nothing to run")
 	}
 	if err := e.loadCalibrations(ctx, req.Project, subjects); err != nil {
 		return nil, err
@@ -385,6 +391,7 @@ func (r *Run) summary(cause error) *verdict.Summary {
 		Campaign: r.ID, Kind: r.request.Kind, Project: r.request.Project.name(), Seed: verdict.Seed(r.Seed),
 		Planned: r.Planned, Started: r.started, Duration: r.engine.Now().Sub(r.started),
 		Counts: r.tally.Counts(), Ops: r.tally.Ops(), Shard: r.request.Options.Shard.String(), PlannedTotal: r.plan.total,
+		Lint: r.request.Lint,
 	}
 	s.Complete = s.Total == r.Planned
 	if !s.Complete {

@@ -19,8 +19,9 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "baseline TAG",
 		Short: "Keep the latest results under a tag",
-		Long: "Stores the results of the newest complete test or ci run of the project under TAG, for gpuemu diff and\n" +
-			"gpuemu ci --baseline. A tag that exists is replaced.",
+		Long: "Stores the results of the newest complete test or ci run of the project under TAG, and the compiled\n" +
+			"kernels as they are now, with their PTX, for gpuemu diff and gpuemu ci --baseline. A tag that exists is\n" +
+			"replaced.",
 		Example: "  gpuemu test && gpuemu baseline v1.2",
 		Args:    oneArg("the tag"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -39,7 +40,20 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			term.print(fmt.Sprintf("baseline %s: %d results of campaign %s", reply.Tag, reply.Results, reply.Campaign))
+			line := fmt.Sprintf("baseline %s: %d results", reply.Tag, reply.Results)
+			if reply.Campaign != "" {
+				line += " of campaign " + reply.Campaign
+			}
+			if reply.Artifacts > 0 {
+				line += fmt.Sprintf(", %d compiled kernels", reply.Artifacts)
+			}
+			term.print(line)
+			for _, text := range reply.Unread {
+				term.note("not looked at: %s", text)
+			}
+			if len(reply.Unread) > 0 {
+				return exitWith(exitNotRun)
+			}
 			return nil
 		},
 	}
@@ -51,10 +65,15 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 func diffCommand(term *terminal, env Env) *cobra.Command {
 	var baseline string
 	var fail bool
-	format := newChoice("text", "json")
+	format := newChoice("text", "json", "junit")
 	cmd := &cobra.Command{
-		Use:     "diff --baseline TAG|FILE",
-		Short:   "Compare the latest results with a baseline",
+		Use:   "diff --baseline TAG|FILE",
+		Short: "Compare the latest results and the compiled kernels with a baseline",
+		Long: "Compares the newest complete test or ci run with a baseline, and the compiled kernels as they are now with\n" +
+			"those of the baseline: their figures, and what changed in the code when names and registers do not count.\n" +
+			"-v lists every change.\n\n" +
+			"Exit codes: 1 with --fail-on-regression if something is worse, 3 if there was nothing to compare or a kernel\n" +
+			"could not be read, else 0.",
 		Example: "  gpuemu diff --baseline v1.2 --fail-on-regression",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -68,7 +87,7 @@ func diffCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			return e.diff(ctx, baseline, fail, format.value == "json")
+			return e.diff(ctx, baseline, fail, format.value)
 		},
 	}
 	cmd.Flags().StringVar(&baseline, "baseline", "", "the `TAG|FILE` to compare with")
@@ -77,23 +96,26 @@ func diffCommand(term *terminal, env Env) *cobra.Command {
 	return cmd
 }
 
-func (e *engine) diff(ctx context.Context, baseline string, fail, asJSON bool) error {
+func (e *engine) diff(ctx context.Context, baseline string, fail bool, format string) error {
 	c, err := e.client.Diff(ctx, &wire.DiffRequest{Config: e.project.path, Dir: e.dir, Baseline: baseline})
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		if err := e.term.printJSON(c); err != nil {
-			return err
-		}
-	} else {
-		e.term.print(strings.TrimRight(report.ComparisonText(c), "\n"))
+	switch format {
+	case "json":
+		err = e.term.printJSON(c)
+	case "junit":
+		err = report.ComparisonJUnit(e.term.out, c, fail)
+	default:
+		e.term.print(strings.TrimRight(report.ComparisonText(c, e.term.verbose), "\n"))
 	}
 	switch {
-	case c.Common == 0:
-		return exitWith(exitNotRun)
-	case c.Regressed > 0 && fail:
+	case err != nil:
+		return err
+	case c.Worse() > 0 && fail:
 		return exitWith(exitFailed)
+	case c.NothingInCommon() || c.Skipped != "" || len(c.Unread) > 0:
+		return exitWith(exitNotRun)
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ type runFlags struct {
 	resume                 string
 	baseline               string
 	failOnRegression       bool
+	kernels                bool // compiled kernels are looked at, too
+	artifacts              bool // reports in JSON have them
 	out                    outputs
 }
 
@@ -207,6 +209,8 @@ func (e *engine) report(ctx context.Context, out reportOutput, campaign string, 
 		exit, err = e.client.Report(ctx, &wire.ReportRequest{
 			Config: e.project.path, Dir: e.dir, Format: out.format, Campaign: campaign,
 			Baseline: f.baseline, FailOnRegression: f.failOnRegression,
+			IncludeLint:      f.kernels && len(f.ops) == 0,
+			IncludeArtifacts: f.artifacts && out.format == "json", // a baseline file needs them
 			Color: out.file == "" && e.term.outColor, Verbose: e.term.verbose,
 		}, w)
 		return err

@@ -12,13 +12,14 @@ import (
 // This file implements the commands test, fuzz and ci, which differ in the cases they choose.
 
 func testCommand(term *terminal, env Env) *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{kernels: true}
 	cmd := &cobra.Command{
 		Use:   "test",
 		Short: "Run all configured ops and kernels",
 		Long: "Runs every op of gpuemu.toml on its quick cases and then on extended ones, for every configured dtype. The\n" +
 			"same configuration and seed give the same cases, and --quick a subset of them. With --seed S, if S is the seed\n" +
-			"of a stored case, that case is replayed first.",
+			"of a stored case, that case is replayed first. Without --op the compiled kernels ([[kernels]]) are held to\n" +
+			"their limits, too, as gpuemu lint does.",
 		Example: "  gpuemu test\n  gpuemu test --quick --format junit -o results.xml\n" +
 			"  gpuemu test --op softmax --seed 98765",
 		Args: f.args,
@@ -90,7 +91,7 @@ func fuzzCommand(term *terminal, env Env) *cobra.Command {
 }
 
 func ciCommand(term *terminal, env Env) *cobra.Command {
-	f := &runFlags{}
+	f := &runFlags{kernels: true, artifacts: true}
 	cmd := &cobra.Command{
 		Use:   "ci",
 		Short: "Run all configured ops, compare with a baseline, write reports",

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"slices"
 
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/store"
+	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
 
@@ -111,6 +113,59 @@ func kept(ctx context.Context, st *store.Store, project string) (*inspect.Snapsh
 		all.Join(s)
 	}
 	return all, nil
+}
+
+// lintSummary is what a campaign's summary says of compiled kernels.
+func lintSummary(doc *inspect.Document) (*verdict.Lint, error) {
+	text, err := marshal(doc.Short())
+	return &verdict.Lint{Kernels: doc.Total, Errors: doc.Errors, Notes: doc.Notes, Unread: len(doc.Unread), Report: text},
+		err
+}
+
+// kernelsOf returns the stored kernels that a campaign looked at or, where it looked at none, those of the
+// configuration. A kernel that could not be read is not among them: what is stored of it is older.
+func (s *Server) kernelsOf(ctx context.Context, p campaign.Project, lint *verdict.Lint) (*inspect.Snapshot, error) {
+	all, err := kept(ctx, s.store, projectKey(p))
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	switch {
+	case lint != nil && lint.Report != nil:
+		var doc inspect.Document
+		if err := json.Unmarshal(lint.Report, &doc); err != nil {
+			return nil, diag.Errorf(inspect.BadSnapshot, "run gpuemu test again", "stored lint results: %w", err)
+		}
+		for i := range doc.Kernels {
+			wanted[doc.Kernels[i].Label()] = true
+		}
+	case p.Config != nil:
+		for i := range p.Config.Kernels {
+			wanted[p.Config.Kernels[i].Name] = true
+		}
+	}
+	all.Kernels = slices.DeleteFunc(all.Kernels, func(r inspect.Record) bool { return !wanted[r.Label()] })
+	all.DropTexts()
+	return all, nil
+}
+
+// addKernels adds to a report what the request asks for of compiled kernels.
+func (s *Server) addKernels(ctx context.Context, p campaign.Project, src *source, req *wire.ReportRequest) error {
+	if lint := src.Summary.Lint; lint != nil && !req.IncludeLint {
+		short := *lint
+		short.Report = nil
+		src.Summary.Lint = &short
+	} else if lint == nil && req.IncludeLint && p.Config != nil && len(p.Config.Kernels) > 0 {
+		src.Notes = append(src.Notes, "this campaign looked at no compiled kernel: gpuemu test, ci and lint do")
+	}
+	if !req.IncludeArtifacts {
+		return nil
+	}
+	kernels, err := s.kernelsOf(ctx, p, src.Summary.Lint)
+	if err == nil && len(kernels.Kernels) > 0 {
+		src.Artifacts = kernels
+	}
+	return err
 }
 
 // configParam is the key of the project that a query names.

@@ -78,7 +78,17 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 			return nil, err
 		}
 	}
-	return &campaign.Request{Kind: req.Kind, Project: p, Options: o, Resume: req.Resume}, nil
+	creq := &campaign.Request{Kind: req.Kind, Project: p, Options: o, Resume: req.Resume}
+	if req.Kind != campaign.KindFuzz && len(req.Ops) == 0 && p.Config != nil && len(p.Config.Kernels) > 0 {
+		doc, err := lintProject(ctx, s.store, p, nil, false)
+		if err != nil {
+			return nil, err
+		}
+		if creq.Lint, err = lintSummary(doc); err != nil {
+			return nil, err
+		}
+	}
+	return creq, nil
 }
 
 // drawSeed draws a master seed.

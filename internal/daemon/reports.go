@@ -22,6 +22,7 @@ import (
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/gen"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/report"
 	"gpuemu/internal/store"
@@ -77,13 +78,18 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer src.close()
 	if req.Baseline != "" {
-		want := comparison{req.Baseline, req.Dir, req.Threshold, req.FailOnRegression}
+		want := comparison{baseline: req.Baseline, dir: req.Dir, threshold: req.Threshold, fail: req.FailOnRegression}
+		if src.Summary.Lint != nil {
+			if want.kernels, err = s.kernelsOf(r.Context(), p, src.Summary.Lint); err != nil {
+				return err
+			}
+		}
 		if err := s.compare(r.Context(), p, src, want); err != nil {
 			return err
 		}
 	}
-	if req.IncludeLint || req.IncludeArtifacts {
-		src.Notes = append(src.Notes, "lint and metrics of compiled kernels are not part of this version")
+	if err := s.addKernels(r.Context(), p, src, &req); err != nil {
+		return err
 	}
 	w.Header().Set(wire.ExitCodeHeader, strconv.Itoa(src.exitCode()))
 	return s.spool(w, mediaType, func(out io.Writer) error { return render(out, src.Source) })
@@ -278,6 +284,7 @@ type comparison struct {
 	baseline, dir string
 	threshold     *float64
 	fail          bool
+	kernels       *inspect.Snapshot // of now; nil: kernels are not compared
 }
 
 // compare sets the comparison of a source with a baseline. Regressions count for the exit code where request or policy
@@ -303,8 +310,15 @@ func (s *Server) compare(ctx context.Context, p campaign.Project, src *source, w
 	if src.Baseline, err = report.CompareWithin(doc, src.Source, limits); err != nil {
 		return err
 	}
+	if want.kernels != nil && (doc.Artifacts != nil || len(want.kernels.Kernels) > 0) {
+		then := doc.Artifacts
+		if then == nil {
+			then = inspect.NewSnapshot()
+		}
+		src.Baseline.Artifacts = inspect.Compare(then, want.kernels, threshold)
+	}
 	if want.fail || cfg.Policies.FailOnRegression {
-		src.Summary.Regressions = src.Baseline.Regressed
+		src.Summary.Regressions = src.Baseline.Worse()
 	}
 	return nil
 }
@@ -319,7 +333,15 @@ func (s *Server) loadBaseline(
 		if err != nil {
 			return nil, nil, err
 		}
-		doc, err := report.Read(bytes.NewReader(b.Body), name)
+		doc := &report.Document{Format: report.Format, Name: name}
+		if b.Body != nil {
+			if doc, err = report.Read(bytes.NewReader(b.Body), name); err != nil {
+				return nil, nil, err
+			}
+		}
+		if b.Artifacts != nil {
+			doc.Artifacts, err = inspect.DecodeSnapshot(name, b.Artifacts)
+		}
 		return doc, nil, err
 	}
 	path := name
@@ -346,7 +368,14 @@ func (s *Server) countRegressions(
 ) error {
 	src := &source{Source: report.Source{Summary: *sum,
 		Each: func(yield func(*verdict.Result) error) error { return s.store.Results(ctx, sum.Campaign, yield) }}}
-	err := s.compare(ctx, p, src, comparison{baseline: req.Baseline, dir: req.Dir, fail: req.FailOnRegression})
+	want := comparison{baseline: req.Baseline, dir: req.Dir, fail: req.FailOnRegression}
+	if sum.Lint != nil {
+		var err error
+		if want.kernels, err = s.kernelsOf(ctx, p, sum.Lint); err != nil {
+			return err
+		}
+	}
+	err := s.compare(ctx, p, src, want)
 	sum.Regressions = src.Summary.Regressions
 	return err
 }
@@ -364,26 +393,60 @@ func (s *Server) saveBaseline(ctx context.Context, req *wire.BaselineRequest) (*
 		return nil, diag.Errorf(BadRequest, "gpuemu ci --format json -o FILE writes a baseline file",
 			"the tag %q would be taken for a file", cut(req.Tag, 100))
 	}
-	c, err := s.newest(ctx, p, req.Campaign, complete, "finished test or ci campaign")
+	kernels, err := s.lookForBaseline(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.campaignSource(ctx, c)
+	src, err := s.comparable(ctx, p, req.Campaign, kernels.Total > 0)
 	if err != nil {
 		return nil, err
 	}
 	defer src.close()
-	if src.Summary.Total == 0 {
-		return nil, diag.Errorf(NoCampaign, "run gpuemu test or gpuemu ci first", "campaign %s has no results", c.ID)
+	if src.Summary.Total == 0 && kernels.Total == 0 {
+		return nil, diag.Errorf(NoCampaign, "run gpuemu test or gpuemu ci first", "campaign %s has no results",
+			src.Summary.Campaign)
 	}
 	var body bytes.Buffer
 	if err := report.JSON(&limited{w: &body, left: report.MaxBytes}, src.Source); err != nil {
 		return nil, err
 	}
-	if err := s.store.SaveBaseline(ctx, req.Tag, projectKey(p), body.Bytes(), nil); err != nil {
+	var artifacts json.RawMessage
+	if kernels.Total > 0 {
+		if artifacts, err = marshal(kernels.Snapshot()); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.store.SaveBaseline(ctx, req.Tag, projectKey(p), body.Bytes(), artifacts); err != nil {
 		return nil, err
 	}
-	return &wire.BaselineReply{Tag: req.Tag, Campaign: c.ID, Results: src.Summary.Total}, nil
+	reply := &wire.BaselineReply{Tag: req.Tag, Campaign: src.Summary.Campaign, Results: src.Summary.Total,
+		Artifacts: kernels.Total}
+	for i := range kernels.Unread {
+		reply.Unread = append(reply.Unread, kernels.Unread[i].Label()+": "+kernels.Unread[i].Message)
+	}
+	return reply, nil
+}
+
+// lookForBaseline looks at the kernels of the project as they are now; without any the document is empty.
+func (s *Server) lookForBaseline(ctx context.Context, p campaign.Project) (*inspect.Document, error) {
+	if p.Config == nil || len(p.Config.Kernels) == 0 {
+		return &inspect.Document{}, nil
+	}
+	return lintProject(ctx, s.store, p, nil, false)
+}
+
+// comparable is the campaign that stands for a project. Where there is none and kernels are compared, it is empty.
+func (s *Server) comparable(ctx context.Context, p campaign.Project, id string, kernels bool) (*source, error) {
+	c, err := s.newest(ctx, p, id, complete, "finished test or ci campaign")
+	if diag.CodeOf(err) == NoCampaign && kernels {
+		return &source{Source: report.Source{Version: s.opt.Version, Each: report.Slice(nil),
+			Summary: verdict.Summary{Kind: kindStored, Project: projectName(p), Complete: true,
+				Started: s.opt.Now().UTC()}}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.campaignSource(ctx, c)
 }
 
 // limited refuses to write more than a number of bytes.
@@ -428,20 +491,25 @@ func (s *Server) diff(ctx context.Context, req *wire.DiffRequest) (*wire.DiffRep
 	if req.Baseline == "" {
 		return nil, diag.Errorf(BadRequest, "name a tag or a file", "the request names no baseline")
 	}
-	c, err := s.newest(ctx, p, req.Against, complete, "finished test or ci campaign")
+	kernels, err := s.lookForBaseline(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.campaignSource(ctx, c)
+	src, err := s.comparable(ctx, p, req.Against, kernels.Total > 0)
 	if err != nil {
 		return nil, err
 	}
 	defer src.close()
-	if err := s.compare(ctx, p, src, comparison{req.Baseline, req.Dir, req.Threshold, true}); err != nil {
+	want := comparison{baseline: req.Baseline, dir: req.Dir, threshold: req.Threshold, fail: true,
+		kernels: kernels.Snapshot()}
+	if err := s.compare(ctx, p, src, want); err != nil {
 		return nil, err
 	}
+	for i := range kernels.Unread {
+		src.Baseline.Unread = append(src.Baseline.Unread, kernels.Unread[i].Label()+": "+kernels.Unread[i].Message)
+	}
 	text, err := marshal(src.Baseline)
-	return &wire.DiffReply{Diff: text, Regressions: src.Baseline.Regressed}, err
+	return &wire.DiffReply{Diff: text, Regressions: src.Baseline.Worse()}, err
 }
 
 // coverage handles POST /v1/coverage.

@@ -17,6 +17,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/store"
+	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
 
@@ -344,4 +345,55 @@ func v1Diffs(p campaign.Project, then, now *inspect.Snapshot, saved, current tim
 		out = append(out, d)
 	}
 	return out
+}
+
+// ciKernels looks at the compiled kernels of a project for RunCi; nil where there are none.
+func (h *v1Handler) ciKernels(ctx context.Context, p campaign.Project) (*inspect.Document, *verdict.Lint, error) {
+	if p.Config == nil || len(p.Config.Kernels) == 0 {
+		return nil, nil, nil
+	}
+	doc, err := lintProject(ctx, h.engine.Store, p, nil, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	lint, err := lintSummary(doc)
+	return doc, lint, err
+}
+
+// ciLint adds compiled kernels to the summary of RunCi. Each counts as a test: a client that looks at failed alone must
+// not take a kernel that breaks its limits, or that is worse than in the baseline, for a pass.
+func (h *v1Handler) ciLint(
+	ctx context.Context, p campaign.Project, out *wire.V1CiRunSummary, doc *inspect.Document, baseline *string,
+) error {
+	worse := map[string]bool{}
+	if baseline != nil {
+		b, err := h.engine.Store.Baseline(ctx, *baseline, projectKey(p))
+		if err != nil {
+			return err
+		}
+		if b.Artifacts != nil {
+			then, err := inspect.DecodeSnapshot(*baseline, b.Artifacts)
+			if err != nil {
+				return err
+			}
+			diffs := v1Diffs(p, then, doc.Snapshot(), b.Saved, h.now())
+			out.ArtifactDiffs = &wire.V1ArtifactDiffSummary{BaselineTag: *baseline, Diffs: diffs}
+			for i := range diffs {
+				if diffs[i].IsRegression {
+					worse[diffs[i].KernelName] = true
+					out.ArtifactDiffs.HasRegressions = true
+				}
+			}
+		}
+	}
+	out.LintResults = h.lintResults(doc)
+	for i := range out.LintResults {
+		out.TotalTests++
+		if res := &out.LintResults[i]; res.Passed && !worse[res.KernelName] {
+			out.Passed++
+		} else {
+			out.Failed++
+		}
+	}
+	return nil
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -141,4 +143,68 @@ func TestV1ArtifactBaseline(t *testing.T) {
 	tr.want("BaselineComparison", `{"type":"CompareBaseline","tag":"old"}`)
 	tr.want("Ok", `{"type":"StoreBaseline","tag":"results"}`)
 	tr.refused("BaselineNotFound", "no artifacts", `{"type":"DiffArtifactBaseline","tag":"results"}`)
+}
+
+// TestV1RunCiKernels: compiled kernels are part of a run, also where it has no op.
+func TestV1RunCiKernels(t *testing.T) {
+	tr := newV1Trial(t, `
+[[kernels]]
+name = "good"
+ptx = "good.ptx"
+[[kernels]]
+name = "bad"
+ptx = "bad.ptx"
+[[kernels]]
+name = "gone"
+ptx = "gone.ptx"
+`)
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(tr.toml), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("good.ptx", kernelPTX("good", 2, ""))
+	write("bad.ptx", kernelPTX("bad", 2, "\t.local .align 4 .b8 depot[16];\n"))
+	got := tr.want("CiRunComplete", `{"type":"RunCi","quick":true,"baseline":null,"parallel_jobs":1}`)
+	if got.text("total_tests") != "3" || got.text("passed") != "1" || got.text("failed") != "2" {
+		t.Errorf("RunCi: %v", got)
+	}
+	if list := got.list("lint_results"); len(list) != 3 || got.at("lint_results", 2).text("kernel_name") != "gone" ||
+		got.at("lint_results", 2).at("violations", 0).text("kind") != "NotLookedAt" {
+		t.Errorf("lint_results: %v", list)
+	}
+	tr.want("Ok", `{"type":"StoreArtifactBaseline","tag":"kernels"}`)
+	tr.refused("BaselineNotFound", "no results", `{"type":"RunCi","quick":true,"baseline":"kernels","parallel_jobs":1}`)
+}
+
+// TestV1RunCiArtifactBaseline: a kernel that is worse than in the baseline counts as failed.
+func TestV1RunCiArtifactBaseline(t *testing.T) {
+	tr := newV1Trial(t, "[ci.quick]\nfuzz_iterations = 2\n[[ops]]\nname = \"relu\"\ncandidate = \"builtin:relu\"\n"+
+		"[[kernels]]\nname = \"k\"\nptx = \"k.ptx\"\n")
+	path := filepath.Join(filepath.Dir(tr.toml), "k.ptx")
+	const ask = `{"type":"RunCi","quick":true,"baseline":%s,"parallel_jobs":1}`
+	for i, tt := range []struct {
+		adds   int
+		failed string
+	}{{2, "0"}, {2, "0"}, {9, "1"}} {
+		if err := os.WriteFile(path, []byte(kernelPTX("k", tt.adds, "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		baseline := `"b"`
+		if i == 0 {
+			baseline = "null"
+		}
+		got := tr.want("CiRunComplete", fmt.Sprintf(ask, baseline))
+		if got.text("total_tests") != "3" || got.text("failed") != tt.failed {
+			t.Errorf("run %d: %v", i, got)
+		}
+		if i == 0 {
+			tr.want("Ok", `{"type":"StoreBaseline","tag":"b"}`)
+			tr.want("Ok", `{"type":"StoreArtifactBaseline","tag":"b"}`)
+			continue
+		}
+		if diffs := got.in("artifact_diffs"); diffs["has_regressions"] != (tt.failed == "1") || len(diffs.list("diffs")) != 1 {
+			t.Errorf("run %d: artifact_diffs: %v", i, diffs)
+		}
+	}
 }

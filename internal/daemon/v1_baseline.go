@@ -253,7 +253,11 @@ func (h *v1Handler) runCi(ctx context.Context, r wire.V1RunCi) (wire.V1Reply, er
 			o.TimeLimit = p.Config.CI.ThoroughTimeout
 		}
 	}
-	run, err := h.engine.Prepare(ctx, campaign.Request{Kind: campaign.KindCI, Project: p, Options: o})
+	kernels, lint, err := h.ciKernels(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	run, err := h.engine.Prepare(ctx, campaign.Request{Kind: campaign.KindCI, Project: p, Options: o, Lint: lint})
 	if err != nil {
 		return nil, v1NoSuchOp(p, err)
 	}
@@ -275,6 +279,11 @@ func (h *v1Handler) runCi(ctx context.Context, r wire.V1RunCi) (wire.V1Reply, er
 	// What a time limit left over was asked for and did not pass.
 	out.TotalTests += uint64(max(sum.Planned-sum.Total, 0))
 	out.Failed += uint64(max(sum.Planned-sum.Total, 0))
+	if kernels != nil {
+		if err := h.ciLint(ctx, p, out, kernels, r.Baseline); err != nil {
+			return nil, err
+		}
+	}
 	out.DurationMS = uint64(max(sum.Duration.Milliseconds(), 0))
 	out.Timestamp = uint64(max(h.now().Unix(), 0))
 	h.lastCI.Store(out)

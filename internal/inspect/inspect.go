@@ -39,6 +39,8 @@ type Target struct {
 	// Arch and Flags are what a source is compiled for and with; "": the default.
 	Arch  string
 	Flags []string
+	// Disassemble asks for the instructions of machine code, where a program for that is installed.
+	Disassemble bool
 }
 
 // Document is what was found. Its JSON form is described in docs/formats/lint.md.
@@ -123,7 +125,7 @@ func (d *Document) Short() *Document {
 
 // Looker looks at targets. The zero Looker finds its programs itself.
 type Looker struct {
-	Tools *cudatool.Tools // nil: those that are installed, looked for when a source has to be compiled
+	Tools *cudatool.Tools // nil: those that are installed, looked for when one is needed
 }
 
 // Look looks at targets one by one. What cannot be read is part of the document; an error means that ctx has ended.
@@ -220,10 +222,7 @@ func (t *Target) label() string {
 
 // load reads one file.
 func (t *Target) load(ctx context.Context, path string, tools func() *cudatool.Tools) (*artifact.File, error) {
-	o := artifact.Options{Arch: t.Arch, Flags: t.Flags}
-	if artifact.Detect(path, nil) == artifact.FormatSource {
-		o.Tools = tools()
-	}
+	o := artifact.Options{Tools: tools, Arch: t.Arch, Flags: t.Flags, Disassemble: t.Disassemble}
 	return artifact.Load(ctx, t.abs(path), o)
 }
 

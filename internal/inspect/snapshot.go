@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 
 	"gpuemu/internal/artifact"
 	"gpuemu/internal/diag"
@@ -101,6 +102,16 @@ func (s *Snapshot) Join(other *Snapshot) {
 		s.Texts[sum] = packed
 	}
 	s.Dropped = append(s.Dropped, other.Dropped...)
+}
+
+// DropTexts drops the texts that no kernel was read from.
+func (s *Snapshot) DropTexts() {
+	used := map[string]bool{}
+	for i := range s.Kernels {
+		src, _ := s.Kernels[i].Metrics.Source(artifact.PTX)
+		used[src.Digest] = true
+	}
+	maps.DeleteFunc(s.Texts, func(sum string, _ []byte) bool { return !used[sum] })
 }
 
 // Text returns the PTX text of a kernel, and whether it is kept.

@@ -39,7 +39,7 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 			return nil, err
 		}
 		targets = append(targets, Target{Name: k.Name, Files: k.Files(), Dir: cfg.Dir, Entry: k.Entry, Policy: policy,
-			Arch: k.Arch, Flags: k.Flags})
+			Arch: k.Arch, Flags: k.Flags, Disassemble: k.SASS == ""})
 	}
 	return targets, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
 
@@ -48,6 +49,19 @@ type Comparison struct {
 	Vanished      int       `json:"vanished"`
 	VanishedCases []CaseRef `json:"vanished_cases,omitempty"`
 	VanishedOps   []string  `json:"vanished_ops,omitempty"`
+
+	// Artifacts is the comparison of compiled kernels; nil where neither side has any.
+	Artifacts *inspect.Comparison `json:"artifacts,omitempty"`
+	// Unread are the kernels that could not be looked at now, each with the reason.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// Worse counts what is worse than in the baseline: cases and kernels.
+func (c *Comparison) Worse() int {
+	if c.Artifacts == nil {
+		return c.Regressed
+	}
+	return c.Regressed + c.Artifacts.Regressed
 }
 
 // Kinds of regressions.
@@ -79,8 +93,13 @@ func refOf(r *verdict.Result) CaseRef { return CaseRef{r.Op, r.DType, r.Case, r.
 // NoBaseline is the comparison with a baseline that does not exist: said in every format, no reason to stop.
 func NoBaseline(name, why string) *Comparison { return &Comparison{Name: name, Skipped: why} }
 
-// nothingInCommon reports whether a comparison was made that compared nothing.
-func (c *Comparison) nothingInCommon() bool { return c != nil && c.Skipped == "" && c.Common == 0 }
+// NothingInCommon reports whether a comparison was made that compared nothing. A baseline of kernels alone has no cases.
+func (c *Comparison) NothingInCommon() bool {
+	if c == nil || c.Skipped != "" || c.Common > 0 {
+		return false
+	}
+	return c.Cases > 0 || c.Artifacts == nil || c.Artifacts.Common == 0
+}
 
 // caseKey is what cases match by. Its strings are those of the document: a million of them cost no copy.
 type caseKey struct{ op, dtype, text string }
@@ -252,10 +271,24 @@ func (c *Comparison) vanished(baseline *Document, before map[caseKey]int, matche
 
 // lines is the comparison in words, clean.
 func (c *Comparison) lines(verbose bool) []string {
+	lines := c.caseLines(verbose)
+	if c.Artifacts != nil {
+		lines = append(lines, artifactLines(c.Artifacts, verbose)...)
+	}
+	for _, u := range c.Unread {
+		lines = append(lines, "not looked at: "+clean(u))
+	}
+	return lines
+}
+
+// caseLines is what the comparison says of cases.
+func (c *Comparison) caseLines(verbose bool) []string {
 	name := fmt.Sprintf("baseline %s: ", clean(fmt.Sprintf("%q", c.Name)))
 	switch {
 	case c.Skipped != "":
 		return []string{name + "not compared: " + clean(c.Skipped)}
+	case c.Cases == 0 && c.Artifacts != nil:
+		return []string{name + "it has no cases"}
 	case c.Common == 0:
 		return []string{name + fmt.Sprintf("no case in common: it has %d, and none of them was run", c.Cases),
 			"the same --seed, ops, dtypes and gpuemu make the same cases"}
@@ -319,7 +352,7 @@ func (c *Comparison) junitCases(count bool) []extraCase {
 	case c.Skipped != "":
 		whole.fault = "skipped"
 		return []extraCase{whole}
-	case c.Common == 0:
+	case c.NothingInCommon():
 		whole.fault, whole.body = "error", c.lines(false)
 		return []extraCase{whole}
 	}
@@ -340,6 +373,13 @@ func (c *Comparison) junitCases(count bool) []extraCase {
 		r := &c.Regressions[i]
 		cases = append(cases, extraCase{suite: "baseline", name: r.DType + " " + r.Case, fault: fault, kind: r.Kind,
 			message: r.Message, body: []string{r.CaseRef.text(), fmt.Sprintf("seed: %d", r.Seed)}})
+	}
+	if c.Artifacts != nil {
+		cases = append(cases, artifactCases(c.Artifacts, count)...)
+	}
+	for _, u := range c.Unread {
+		cases = append(cases, extraCase{suite: "baseline", name: "kernel " + u, fault: "error", kind: "not_looked_at",
+			message: u, body: []string{u}})
 	}
 	return cases
 }

@@ -39,8 +39,10 @@ func CaseText(r *verdict.Result, opt TextOptions) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// ComparisonText describes a comparison with a baseline.
-func ComparisonText(c *Comparison) string { return strings.Join(c.lines(false), "\n") + "\n" }
+// ComparisonText describes a comparison with a baseline; verbose lists everything that is known.
+func ComparisonText(c *Comparison, verbose bool) string {
+	return strings.Join(c.lines(verbose), "\n") + "\n"
+}
 
 // maxShown is how many elements of a tensor TensorText prints: a screenful.
 const maxShown = 256

@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
 
@@ -20,6 +21,8 @@ type head struct {
 	Summary  verdict.Summary `json:"summary"`
 	Baseline *Comparison     `json:"baseline,omitempty"`
 	Notes    []string        `json:"notes,omitempty"`
+
+	Artifacts *inspect.Snapshot `json:"artifacts,omitempty"`
 }
 
 // JSON writes the report as one JSON object, every result on a line of its own, in the order of Each. Fields stand in a
@@ -30,7 +33,7 @@ func JSON(w io.Writer, s Source) error {
 		ops[i].MaxAbs, ops[i].MaxRatio = finite(ops[i].MaxAbs), finite(ops[i].MaxRatio)
 	}
 	s.Summary.Ops = ops
-	top, err := encode(head{Format, s.Version, s.Summary, s.Baseline, s.Notes}, "  ")
+	top, err := encode(head{Format, s.Version, s.Summary, s.Baseline, s.Notes, s.Artifacts}, "  ")
 	if err != nil {
 		return fmt.Errorf("report: summary: %w", err)
 	}

@@ -68,7 +68,15 @@ func (j *junit) printf(format string, args ...any) { fmt.Fprintf(j.out, format, 
 
 func (j *junit) write() error {
 	sum := &j.source.Summary
-	extra := j.source.Baseline.junitCases(sum.Regressions > 0)
+	doc, err := lintDetails(sum)
+	if err != nil {
+		return err
+	}
+	var extra []extraCase
+	if doc != nil {
+		extra = lintCases(doc)
+	}
+	extra = append(extra, j.source.Baseline.junitCases(sum.Regressions > 0)...)
 	if j.source.ExitCode() == 3 {
 		extra = append(extra, extraCase{suite: "gpuemu", name: "run", fault: "error", kind: "not_green",
 			message: j.source.Conclusion(), body: []string{"exit code 3"}})
@@ -81,7 +89,6 @@ func (j *junit) write() error {
 	j.printf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
 	j.printf("<testsuites name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" time=\"%s\">\n",
 		xmlLine(j.name()), tests, failures, errs, seconds(sum.Duration))
-	var err error
 	if j.mixed {
 		for _, p := range j.suites {
 			if err = j.stretch(p.op); err != nil {

@@ -232,6 +232,16 @@ func ArtifactsText(w io.Writer, d *inspect.Document, opt TextOptions) error {
 	return t.out.Flush()
 }
 
+// snapshotKernels are the kernels of a snapshot as they are found in a document.
+func snapshotKernels(s *inspect.Snapshot) []inspect.Kernel {
+	out := make([]inspect.Kernel, len(s.Kernels))
+	for i := range s.Kernels {
+		r := &s.Kernels[i]
+		out[i] = inspect.Kernel{Name: r.Name, Kernel: r.Metrics.Kernel, Arch: r.Metrics.Arch, Metrics: &r.Metrics}
+	}
+	return out
+}
+
 // artifacts prints the table.
 func (t *texter) artifacts(kernels []inspect.Kernel) {
 	rows := [][]string{{"kernel", "arch", "from", "registers", "spills", "stack", "local", "shared", "instructions"}}

@@ -183,6 +183,9 @@ func (m *merger) finish() *Document {
 			continue
 		}
 		best := slices.MaxFunc(docs, betterPart)
+		if sum.Lint == nil { // every shard looks at all kernels
+			sum.Lint, out.Artifacts = best.Summary.Lint, best.Artifacts
+		}
 		sum.Planned += best.Summary.Planned
 		if !best.Summary.Complete {
 			sum.Complete = false
@@ -269,6 +272,9 @@ func (m *merger) baselines() *Comparison {
 		gone = both(gone, c.VanishedCases)
 		if out.Skipped == "" {
 			out.Skipped = c.Skipped
+		}
+		if out.Artifacts == nil {
+			out.Artifacts = c.Artifacts
 		}
 	}
 	out.Regressions = out.Regressions[:min(MaxListed, len(out.Regressions))]

@@ -187,6 +187,11 @@ func (s *scanner) field(key string) error {
 		return s.decode(&s.doc.Baseline)
 	case "notes":
 		return s.decode(&s.doc.Notes)
+	case "artifacts":
+		if err := s.decode(&s.doc.Artifacts); err != nil || s.doc.Artifacts == nil {
+			return err
+		}
+		return s.doc.Artifacts.Check(s.name)
 	case "results":
 		return s.results()
 	}

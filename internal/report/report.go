@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
 
@@ -25,7 +26,9 @@ type Source struct {
 	Version  string // of gpuemu
 	Summary  verdict.Summary
 	Baseline *Comparison // nil: none was asked for
-	Notes    []string    // what the reader should know besides, one sentence each
+	// Artifacts are compiled kernels and what is known of them; nil where they were not asked for.
+	Artifacts *inspect.Snapshot
+	Notes     []string // what the reader should know besides, one sentence each
 	// Each calls yield for every result, in the same order every time it is called, and stops with yield's error. The
 	// result is valid during the call only. Text and JUnit go through the results more than once.
 	Each func(yield func(*verdict.Result) error) error
@@ -33,12 +36,14 @@ type Source struct {
 
 // Document is a report read from JSON, with all its results. It is also what a baseline is.
 type Document struct {
-	Format   int              `json:"gpuemu_report"`
-	Version  string           `json:"version"`
-	Summary  verdict.Summary  `json:"summary"`
-	Baseline *Comparison      `json:"baseline,omitempty"`
-	Notes    []string         `json:"notes,omitempty"`
-	Results  []verdict.Result `json:"results"`
+	Format   int             `json:"gpuemu_report"`
+	Version  string          `json:"version"`
+	Summary  verdict.Summary `json:"summary"`
+	Baseline *Comparison     `json:"baseline,omitempty"`
+	Notes    []string        `json:"notes,omitempty"`
+	// Artifacts are compiled kernels with their PTX texts, so that a later run can be compared with them.
+	Artifacts *inspect.Snapshot `json:"artifacts,omitempty"`
+	Results   []verdict.Result  `json:"results"`
 
 	// Name is where the document came from: a file or a tag. It is not part of the JSON form.
 	Name string `json:"-"`
@@ -46,7 +51,8 @@ type Document struct {
 
 // Source returns the document as something to be written.
 func (d *Document) Source() Source {
-	return Source{Version: d.Version, Summary: d.Summary, Baseline: d.Baseline, Notes: d.Notes, Each: Slice(d.Results)}
+	return Source{Version: d.Version, Summary: d.Summary, Baseline: d.Baseline, Notes: d.Notes, Artifacts: d.Artifacts,
+		Each: Slice(d.Results)}
 }
 
 // Slice returns an iterator over results in memory.
@@ -65,7 +71,7 @@ func Slice(results []verdict.Result) func(yield func(*verdict.Result) error) err
 // baseline was made and no case is in both.
 func (s *Source) ExitCode() int {
 	code := s.Summary.ExitCode()
-	if code == 0 && s.Baseline.nothingInCommon() {
+	if code == 0 && s.Baseline.NothingInCommon() {
 		return 3
 	}
 	return code
@@ -77,6 +83,9 @@ func (s *Source) Conclusion() string {
 	switch s.ExitCode() {
 	case 0:
 		line := fmt.Sprintf("passed: %d of %d cases", sum.Passed, sum.Total)
+		if sum.Lint != nil {
+			line += ", " + plural(sum.Lint.Kernels, "compiled kernel")
+		}
 		if sum.Undecided > 0 {
 			line += fmt.Sprintf(", %d undecided", sum.Undecided)
 		}
@@ -90,6 +99,9 @@ func (s *Source) Conclusion() string {
 			parts = append(parts, fmt.Sprintf("%d of %d cases failed%s, %d passed%s", sum.Failed, sum.Total,
 				nonZero(" (%d with an error)", sum.Errors), sum.Passed,
 				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)))
+		}
+		if sum.Lint != nil && sum.Lint.Errors > 0 {
+			parts = append(parts, plural(sum.Lint.Errors, "error")+" in compiled kernels")
 		}
 		if sum.Regressions > 0 {
 			name := "the baseline"
@@ -111,7 +123,7 @@ func (s *Source) notGreen() []string {
 	sum := &s.Summary
 	var why []string
 	switch {
-	case sum.Total == 0:
+	case sum.Total == 0 && sum.Lint == nil:
 		nothing := "nothing ran"
 		if sum.Stopped != "" {
 			nothing += " (" + clean(sum.Stopped) + ")"
@@ -130,7 +142,11 @@ func (s *Source) notGreen() []string {
 				op.Op, 100*verdict.UndecidedShare))
 		}
 	}
-	if s.Baseline.nothingInCommon() {
+	if sum.Lint != nil && sum.Lint.Unread > 0 {
+		why = append(why, fmt.Sprintf("%d of %d compiled kernels could not be looked at", sum.Lint.Unread,
+			sum.Lint.Unread+sum.Lint.Kernels))
+	}
+	if s.Baseline.NothingInCommon() {
 		why = append(why, fmt.Sprintf("no case in common with baseline %q", s.Baseline.Name))
 	}
 	return why

@@ -27,6 +27,8 @@ func reportSchema(t *testing.T, strict bool) *jsonschema.Schema {
 		reflect.TypeFor[verdict.Seed]():    {Type: "string", Pattern: "^[0-9]{1,20}$", Description: "unsigned 64-bit number"},
 		reflect.TypeFor[verdict.Verdict](): {Type: "string", Enum: verdicts},
 		reflect.TypeFor[uint64]():          {Type: "integer", Minimum: &zero},
+		reflect.TypeFor[json.RawMessage](): {Type: "object", Description: "docs/formats/lint.md"},
+		reflect.TypeFor[[]byte]():          {Type: "string", ContentEncoding: "base64"},
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,14 @@ func Text(w io.Writer, s Source, opt TextOptions) error {
 		}
 	}
 	t.notRun()
+	if err := t.lint(); err != nil {
+		t.out.Flush()
+		return err
+	}
+	if s.Artifacts != nil {
+		t.line("")
+		t.artifacts(snapshotKernels(s.Artifacts))
+	}
 	t.health()
 	t.baseline()
 	for _, note := range s.Notes {
@@ -338,7 +346,7 @@ func (t *texter) baseline() {
 	t.line("")
 	for i, line := range c.lines(t.opt.Verbose) {
 		switch {
-		case i == 0 && (c.Regressed > 0 || c.Skipped != "" || c.nothingInCommon()):
+		case i == 0 && (c.Regressed > 0 || c.Skipped != "" || c.NothingInCommon()):
 			line = t.paint(yellow, line)
 		case i > 0:
 			line = "  " + wrap(line, "    ", t.opt.Width)

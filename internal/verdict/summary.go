@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"encoding/json"
 	"sort"
 	"time"
 )
@@ -61,10 +62,30 @@ type Summary struct {
 	Counts
 	Ops    []OpSummary   `json:"ops"`
 	Health []HealthCheck `json:"health,omitempty"`
+	// Lint is what was found in the compiled kernels of the project; nil where none was looked at.
+	Lint *Lint `json:"lint,omitempty"`
 	// Regressions is set by a comparison with a baseline.
 	Regressions int `json:"regressions,omitempty"`
 	// Stopped says why a campaign that is not complete ended: fail-fast, time-limit, cancelled.
 	Stopped string `json:"stopped,omitempty"`
+}
+
+// Lint counts what was found in compiled kernels.
+type Lint struct {
+	Kernels int `json:"kernels"` // that were looked at
+	Errors  int `json:"errors"`  // violations that fail the run
+	Notes   int `json:"notes"`   // violations that do not
+	Unread  int `json:"unread"`  // kernels that could not be read or compiled
+	// Report has the details, an inspect.Document without metrics; absent where a report leaves them out.
+	Report json.RawMessage `json:"report,omitempty"`
+}
+
+// looked is how many kernels there were, looked at or not.
+func (l *Lint) looked() int {
+	if l == nil {
+		return 0
+	}
+	return l.Kernels + l.Unread
 }
 
 // HealthCheck is a remark on the campaign itself: what was counted, why it matters, what to change.
@@ -78,13 +99,16 @@ type HealthCheck struct {
 // UndecidedShare is the share of undecided cases of an op above which a run is not green.
 const UndecidedShare = 0.10
 
-// ExitCode is the exit code that the summary deserves: 1 if a case failed or a regression was found; else 3 if
-// something asked for was not run, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
+// ExitCode is the exit code that the summary deserves: 1 if a case failed, a compiled kernel breaks its policy or a
+// regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more than
+// a tenth of an op's cases are undecided; else 0.
 func (s *Summary) ExitCode() int {
 	switch {
-	case s.Failed > 0 || s.Regressions > 0:
+	case s.Failed > 0 || s.Regressions > 0 || s.Lint != nil && s.Lint.Errors > 0:
 		return 1
-	case s.NotRun > 0 || s.Total == 0 || s.Total < s.Planned:
+	case s.NotRun > 0 || s.Total < s.Planned || s.Total == 0 && s.Lint.looked() == 0:
+		return 3
+	case s.Lint != nil && s.Lint.Unread > 0:
 		return 3
 	}
 	for _, op := range s.Ops {

@@ -143,6 +143,8 @@ type BaselineReply struct {
 	Campaign  string `json:"campaign"`
 	Results   int    `json:"results"`
 	Artifacts int    `json:"artifacts"`
+	// Unread are the kernels that could not be looked at, each with the reason. The baseline does not have them.
+	Unread []string `json:"unread,omitempty"`
 }
 
 // DiffRequest compares results with a baseline.
