@@ -1,6 +1,6 @@
 """The device part of the fixtures: nvcc, NVRTC and Triton to PTX and cubins, with the figures of NVIDIA's tools.
 
-artifacts.sh calls it: `make` compiles and packs, `accept FOLDER` asks ptxas about PTX files that we printed.
+artifacts.sh calls it; it compiles and packs.
 """
 
 from __future__ import annotations
@@ -382,32 +382,5 @@ def make() -> None:
     print(f"{len(images)} images, {figures} kernels of cubins with figures")
 
 
-def accept(folder: pathlib.Path) -> int:
-    """Asks ptxas about every PTX file of a folder; the exit code is 1 if it refuses one."""
-
-    def ask(file: pathlib.Path) -> str:
-        target = re.search(r"^\s*\.target\s+(\w+)", file.read_text(), re.M)
-        if not target:
-            return "no .target"
-        command = [tool("ptxas"), f"-arch={target[1]}", str(file.resolve()), "-c", "-o", "/dev/null"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
-        return "" if done.returncode == 0 else (done.stderr or done.stdout).strip()
-
-    files = sorted(folder.rglob("*.ptx"))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = list(pool.map(ask, files))
-    refused = [(f, a) for f, a in zip(files, answers, strict=True) if a]
-    verdict = f"{tool_version(tool('ptxas'))}: {len(files) - len(refused)} of {len(files)} files accepted"
-    lines = [verdict, *(f"refused {f.relative_to(folder)}: {a}" for f, a in refused)]
-    (OUT / "printed.txt").write_text("\n".join(lines) + "\n")
-    print("\n".join(lines[:20]))
-    return 1 if refused or not files else 0
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["make"]:
-        make()
-    elif len(sys.argv) == 3 and sys.argv[1] == "accept":
-        sys.exit(accept(pathlib.Path(sys.argv[2])))
-    else:
-        sys.exit("usage: artifacts.py make | accept FOLDER")
+    make()

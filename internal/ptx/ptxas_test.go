@@ -1,12 +1,15 @@
 package ptx
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -136,4 +139,81 @@ func TestWhatPtxasAcceptsParses(t *testing.T) {
 	if accepted.Load() == 0 {
 		t.Error("no variant is valid: the test tests nothing")
 	}
+}
+
+var used = regexp.MustCompile(`(?s)Compiling entry function '([^']+)'.*?Used (\d+) registers`)
+
+// TestEstimateOfRegisters tells how far the peak of live registers is from what ptxas uses, over all fixtures but the
+// pairs. docs/artifacts.md has the figures.
+func TestEstimateOfRegisters(t *testing.T) {
+	ptxas, files := findPtxas(t), fixtures(t)
+	var paths []string
+	for path := range files {
+		if !strings.Contains(path, "pairs") && strings.Contains(path, "testdata/ptx") {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	var mu sync.Mutex
+	var estimates, real []float64
+	parallel(paths, func(path string) {
+		f, err := Parse(path, files[path])
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		args := []string{"-v", "-arch=" + f.Targets[0], "-o", os.DevNull, path}
+		out, err := exec.Command(ptxas, args...).CombinedOutput()
+		if err != nil { // calls of functions that are elsewhere
+			out, err = exec.Command(ptxas, append(args, "-c")...).CombinedOutput()
+		}
+		if err != nil {
+			t.Errorf("%s: %v: %s", path, err, out)
+			return
+		}
+		said := map[string]string{}
+		for _, m := range used.FindAllStringSubmatch(string(out), -1) {
+			said[m[1]] = m[2]
+		}
+		for _, fn := range f.Kernels() {
+			live, err := NewGraph(fn).Liveness()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			n, err := strconv.ParseFloat(said[fn.Name], 64)
+			if err != nil {
+				t.Errorf("%s: ptxas says nothing of %s", path, fn.Name)
+				return
+			}
+			mu.Lock()
+			estimates, real = append(estimates, float64(live.PeakLive().Registers)), append(real, n)
+			mu.Unlock()
+		}
+	})
+	var errs []float64
+	low := 0
+	for i := range real {
+		errs = append(errs, math.Abs(estimates[i]-real[i])/real[i])
+		if estimates[i] <= real[i] {
+			low++
+		}
+	}
+	slices.Sort(errs)
+	t.Logf("%d kernels: correlation %.2f, median error %.0f %%, 90th percentile %.0f %%, %.0f %% are not above", len(real),
+		correlation(estimates, real), 100*errs[len(errs)/2], 100*errs[len(errs)*9/10], 100*float64(low)/float64(len(real)))
+	if c := correlation(estimates, real); c < 0.75 {
+		t.Errorf("correlation %.2f: the estimate is worth nothing", c)
+	}
+}
+
+// correlation is Pearson's coefficient.
+func correlation(x, y []float64) float64 {
+	n := float64(len(x))
+	var sx, sy, sxx, syy, sxy float64
+	for i := range x {
+		sx, sy = sx+x[i], sy+y[i]
+		sxx, syy, sxy = sxx+x[i]*x[i], syy+y[i]*y[i], sxy+x[i]*y[i]
+	}
+	return (n*sxy - sx*sy) / math.Sqrt((n*sxx-sx*sx)*(n*syy-sy*sy))
 }
