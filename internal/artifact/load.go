@@ -49,11 +49,20 @@ type File struct {
 	Log     string            // what the compiler said, of a source
 }
 
-// Options say how sources are compiled.
+// Options say which programs are called, and how.
 type Options struct {
-	Tools *cudatool.Tools // nil: those that cudatool.Find finds
-	Arch  string          // "": cudatool.DefaultArch
-	Flags []string        // further arguments of the compiler
+	Tools func() *cudatool.Tools // asked when a program is needed; nil: those that cudatool.Find finds
+	Arch  string                 // what a source is compiled for; "": cudatool.DefaultArch
+	Flags []string               // further arguments of the compiler
+	// Disassemble asks for the instructions of machine code, where cuobjdump or nvdisasm is installed.
+	Disassemble bool
+}
+
+func (o *Options) tools(ctx context.Context) *cudatool.Tools {
+	if o.Tools == nil {
+		return cudatool.Find(ctx)
+	}
+	return o.Tools()
 }
 
 // Load reads a file, and compiles it first if it is a CUDA source. Where no compiler is installed the error has the
@@ -78,7 +87,14 @@ func Load(ctx context.Context, path string, o Options) (*File, error) {
 	if Detect(path, data) == FormatSource {
 		return compile(ctx, path, data, o)
 	}
-	return Read(path, data)
+	file, err := Read(path, data)
+	if err == nil && o.Disassemble && file.Format != FormatPTX && file.Format != FormatSASS {
+		err = file.disassemble(ctx, o.tools(ctx), data)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // Detect says what a file is, "" if it is none of the known formats. The name counts for CUDA sources alone.
@@ -230,10 +246,7 @@ func (f *File) readBinary(data []byte) error {
 
 // compile compiles a source and reads what came out.
 func compile(ctx context.Context, path string, source []byte, o Options) (*File, error) {
-	tools := o.Tools
-	if tools == nil {
-		tools = cudatool.Find(ctx)
-	}
+	tools := o.tools(ctx)
 	out, err := tools.Compile(ctx, cudatool.Request{Source: path, Arch: o.Arch, Flags: o.Flags})
 	if err != nil {
 		return nil, err
@@ -247,8 +260,17 @@ func compile(ctx context.Context, path string, source []byte, o Options) (*File,
 		if err != nil {
 			return nil, err
 		}
+		if o.Disassemble {
+			if err := machine.disassemble(ctx, tools, out.Cubin); err != nil {
+				return nil, err
+			}
+		}
 		f.Kernels = Merge(slices.Concat(f.Kernels, machine.Kernels))
 		maps.Copy(f.Texts, machine.Texts)
+	}
+	said := readPtxas(out.Log)
+	for i := range f.Kernels {
+		f.Kernels[i].fill(said[f.Kernels[i].Kernel])
 	}
 	f.Format, f.Digest, f.Log = FormatSource, digest(source), out.Log
 	for i := range f.Kernels {
@@ -287,11 +309,42 @@ func (m *Metrics) placeIn(source string) {
 			continue
 		}
 		for i := range c.Mnemonics {
-			for j := range c.Mnemonics[i].Places {
-				move(&c.Mnemonics[i].Places[j])
+			mnemonic := &c.Mnemonics[i]
+			for j := range mnemonic.Places {
+				move(&mnemonic.Places[j])
+			}
+			mnemonic.Places = slices.DeleteFunc(mnemonic.Places, func(p Place) bool { return p == Place{} })
+		}
+	}
+}
+
+// disassemble adds the instructions of machine code where a program for that is installed. That the program cannot read
+// the file is a note of the records: what the file itself says is known all the same.
+func (f *File) disassemble(ctx context.Context, tools *cudatool.Tools, data []byte) error {
+	text, err := tools.Disassemble(ctx, data)
+	switch {
+	case diag.CodeOf(err) == cudatool.Missing:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil:
+		var functions []sass.Function
+		if functions, err = sass.Parse(f.Name, []byte(text)); err == nil {
+			listing := File{Name: f.Name, Format: FormatSASS, Kernels: sassMetrics(f.Name, digest([]byte(text)), functions)}
+			for i := range listing.Kernels {
+				listing.Kernels[i].placeIn(f.Name) // lines of a listing that nobody has
+			}
+			if err = listing.checkNames(); err == nil {
+				f.Kernels, err = Together(f, &listing)
 			}
 		}
 	}
+	if err != nil {
+		for i := range f.Kernels {
+			f.Kernels[i].Notes = append(f.Kernels[i].Notes, "instructions of the machine are not known: "+err.Error())
+		}
+	}
+	return nil
 }
 
 // Kernel returns the records of the kernel of that name; with name "" the file must have one kernel only.

@@ -84,7 +84,7 @@ func TestSourceWithoutCompiler(t *testing.T) {
 	if err := os.WriteFile(path, []byte(".version 8.4\n.target sm_80\n.entry k() { ret; }\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Load(context.Background(), path, Options{Tools: &cudatool.Tools{}})
+	_, err := Load(context.Background(), path, Options{Tools: func() *cudatool.Tools { return &cudatool.Tools{} }})
 	if diag.CodeOf(err) != cudatool.Missing || !strings.Contains(err.Error(), "cannot compile here") {
 		t.Errorf("Load = %v, want %s", err, cudatool.Missing)
 	}
@@ -112,7 +112,7 @@ extern "C" __global__ void copy(float4 *out, const float4 *in) {
 	if err := os.WriteFile(path, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Load(context.Background(), path, Options{Tools: tools, Arch: "sm_80"})
+	f, err := Load(context.Background(), path, Options{Tools: func() *cudatool.Tools { return tools }, Arch: "sm_80"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,8 @@ func TestFatbin(t *testing.T) {
 	check(t, "texts", len(f.Texts), 1)
 }
 
-// TestTogetherLeavesOut: a function of a listing that is no kernel of the PTX is left out; a listing alone is all there is.
+// TestTogetherLeavesOut: a function of a listing that is no kernel of the PTX is left out; a listing alone is all there
+// is.
 func TestTogetherLeavesOut(t *testing.T) {
 	text, listing := load(t, "known.ptx"), load(t, "known.sass")
 	for _, tt := range []struct {

@@ -78,7 +78,7 @@ func sameArch(x, y string) bool {
 
 // rank orders origins: of two figures the one with the higher rank is kept.
 func rank(o Origin) int {
-	return slices.Index([]Origin{Estimated, Declared, FromSASS, FromCubin}, o)
+	return slices.Index([]Origin{Estimated, Declared, FromSASS, FromPtxas, FromCubin}, o)
 }
 
 // join makes one record of two.

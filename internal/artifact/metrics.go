@@ -21,6 +21,8 @@ const (
 	Estimated Origin = "ptx-estimate"
 	// FromCubin figures were recorded by the assembler in the cubin.
 	FromCubin Origin = "cubin"
+	// FromPtxas figures are what the assembler said when it compiled a source.
+	FromPtxas Origin = "ptxas"
 	// FromSASS figures were counted in a listing of machine code.
 	FromSASS Origin = "sass"
 )

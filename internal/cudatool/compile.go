@@ -167,7 +167,7 @@ func (j *job) nvcc() error {
 	if j.out.PTX, err = j.read(j.NVCC, "out.ptx"); err != nil {
 		return err
 	}
-	if err := j.call(j.NVCC, args("-cubin", "out.cubin")...); err != nil {
+	if err := j.call(j.NVCC, append(args("-cubin", "out.cubin"), "-Xptxas", "-v")...); err != nil {
 		return err
 	}
 	j.out.Cubin, err = j.read(j.NVCC, "out.cubin")
@@ -200,7 +200,7 @@ func (j *job) clang() error {
 	if j.out.PTX, err = j.read(j.Clang, "out.ptx"); err != nil || j.Ptxas == nil {
 		return err
 	}
-	if err := j.call(j.Ptxas, "-arch="+j.arch, "-o", j.file("out.cubin"), j.file("out.ptx")); err != nil {
+	if err := j.call(j.Ptxas, "-v", "-arch="+j.arch, "-o", j.file("out.cubin"), j.file("out.ptx")); err != nil {
 		return err
 	}
 	j.out.Cubin, err = j.read(j.Ptxas, "out.cubin")

@@ -109,12 +109,12 @@ func TestNVCC(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir, _ := filepath.EvalSymlinks(filepath.Dir(path))
-	for _, tt := range []struct{ got, form, name string }{
-		{string(out.PTX), "-ptx", "out.ptx"}, {string(out.Cubin), "-cubin", "out.cubin"},
+	for _, tt := range []struct{ got, form, name, last string }{
+		{string(out.PTX), "-ptx", "out.ptx", ""}, {string(out.Cubin), "-cubin", "out.cubin", " -Xptxas -v"},
 	} {
 		command, where, _ := strings.Cut(tt.got, "\n")
 		if !strings.HasPrefix(command, "nvcc -arch=sm_90a -lineinfo "+tt.form+" -o ") ||
-			!strings.HasSuffix(command, "/"+tt.name+" ./k.cu -DX=1 -I a b") || strings.TrimSpace(where) != dir {
+			!strings.HasSuffix(command, "/"+tt.name+" ./k.cu -DX=1 -I a b"+tt.last) || strings.TrimSpace(where) != dir {
 			t.Errorf("nvcc was called as %q in %q", command, where)
 		}
 	}
@@ -146,7 +146,7 @@ func TestClangAndPtxas(t *testing.T) {
 			t.Errorf("clang was called as %q, without %q", out.PTX, want)
 		}
 	}
-	if called := string(out.Cubin); !strings.HasPrefix(called, "ptxas -arch=sm_80 -o ") ||
+	if called := string(out.Cubin); !strings.HasPrefix(called, "ptxas -v -arch=sm_80 -o ") ||
 		!strings.Contains(called, "/out.ptx\n") {
 		t.Errorf("ptxas was called as %q", out.Cubin)
 	}
