@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/cudatool"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/testkit"
 )
 
@@ -150,5 +151,39 @@ func TestPtxasLog(t *testing.T) {
 	check(t, "what it did not say", unknown.Spills(), nil)
 	if _, ok := said[""]; ok {
 		t.Error("figures without a function are kept")
+	}
+}
+
+// TestRealNVCC: what is installed of CUDA makes a record with every figure that a stand-in gives.
+func TestRealNVCC(t *testing.T) {
+	tools := cudatool.Find(context.Background())
+	if tools.NVCC == nil || tools.Cuobjdump == nil {
+		t.Skip("nvcc or cuobjdump is not installed (CUDA)")
+	}
+	get := func() *cudatool.Tools { return tools }
+	f, err := Load(context.Background(), fixture(t, "kernels", "cuda", "local.cu"),
+		Options{Tools: get, Arch: "sm_90", Disassemble: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range f.Kernels {
+		m := &f.Kernels[i]
+		said := readPtxas(f.Log)[m.Kernel]
+		if len(m.Sources) != 3 || m.PTXCode == nil || m.SASSCode == nil || m.Registers.Origin != FromCubin ||
+			said.registers == nil || *said.registers != m.Registers.Value || said.spillLoads == nil ||
+			*said.spillLoads+*said.spillStores != m.Spills().Value || len(m.Notes) > 0 || m.Sources[0].SourceLine == 0 {
+			t.Errorf("%s is %+v, ptxas said %+v", m.Kernel, m, said)
+		}
+	}
+	if len(f.Kernels) < 4 || one(t, f, "spill_96").Spills().Value == 0 {
+		t.Errorf("%d kernels, or spill_96 does not spill", len(f.Kernels))
+	}
+	wrong := filepath.Join(t.TempDir(), "wrong.cu")
+	if err := os.WriteFile(wrong, []byte("__global__ void k( {}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Load(context.Background(), wrong, Options{Tools: get})
+	if diag.CodeOf(err) != cudatool.Refused || !strings.Contains(err.Error(), "wrong.cu(1): error") {
+		t.Errorf("a wrong source: %v", err)
 	}
 }
