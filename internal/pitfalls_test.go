@@ -14,7 +14,7 @@ import (
 var holder = regexp.MustCompile("`([^`]+)`")
 
 // laterParts are the parts of the product that a promise may wait for.
-var laterParts = []string{"PTX", "action", "VS Code", "signing"}
+var laterParts = []string{"action", "VS Code", "signing"}
 
 // TestPitfalls: every promise of docs/pitfalls.md names tests that exist, or the part of the product it waits for.
 func TestPitfalls(t *testing.T) {

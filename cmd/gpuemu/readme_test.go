@@ -14,13 +14,30 @@ import (
 // TestReadme runs every "$ gpuemu" line of the console blocks of README.md, in order and in one directory, and compares
 // what it prints with what the page shows. With -update the page shows what it prints.
 func TestReadme(t *testing.T) {
-	const open, shut = "```console\n", "```"
 	page := filepath.Join(testkit.Root(t), "README.md")
+	t.Chdir(t.TempDir())
+	runPage(t, page, 5)
+}
+
+// TestLintPage does the same for docs/lint.md, in a copy of examples/lint.
+func TestLintPage(t *testing.T) {
+	root, dir := testkit.Root(t), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "lint"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	runPage(t, filepath.Join(root, "docs", "lint.md"), 7)
+}
+
+// runPage runs the commands of a page, which must have some.
+func runPage(t *testing.T, page string, want int) {
+	t.Helper()
+	const open, shut = "```console\n", "```"
+	home := t.TempDir()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
 	blocks := strings.Split(string(text), open)
 	var fresh bytes.Buffer
 	fresh.WriteString(blocks[0])
@@ -36,12 +53,17 @@ func TestReadme(t *testing.T) {
 			commands++
 			fresh.WriteString(line)
 			cli.Main(cli.Env{Args: strings.Fields(command), Stdout: &fresh, Stderr: &fresh,
-				Getenv: func(string) string { return "" }})
+				Getenv: func(name string) string {
+					if name == "GPUEMU_HOME" {
+						return home
+					}
+					return ""
+				}})
 		}
 		fresh.WriteString(shut + rest)
 	}
-	if commands < 5 {
-		t.Errorf("README.md has %d examples, want at least 5", commands)
+	if commands < want {
+		t.Errorf("%s has %d examples, want at least %d", page, commands, want)
 	}
 	testkit.Golden(t, page, fresh.Bytes())
 }

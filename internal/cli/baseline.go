@@ -45,7 +45,10 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 				line += " of campaign " + reply.Campaign
 			}
 			if reply.Artifacts > 0 {
-				line += fmt.Sprintf(", %d compiled kernels", reply.Artifacts)
+				line += fmt.Sprintf(", %d compiled kernel", reply.Artifacts)
+			}
+			if reply.Artifacts > 1 {
+				line += "s"
 			}
 			term.print(line)
 			for _, text := range reply.Unread {

@@ -211,7 +211,7 @@ func (e *engine) report(ctx context.Context, out reportOutput, campaign string, 
 			Baseline: f.baseline, FailOnRegression: f.failOnRegression,
 			IncludeLint:      f.kernels && len(f.ops) == 0,
 			IncludeArtifacts: f.artifacts && out.format == "json", // a baseline file needs them
-			Color: out.file == "" && e.term.outColor, Verbose: e.term.verbose,
+			Color:            out.file == "" && e.term.outColor, Verbose: e.term.verbose,
 		}, w)
 		return err
 	})

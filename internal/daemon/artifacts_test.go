@@ -48,7 +48,8 @@ func TestLintRoute(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Total != 2 || doc.Errors != 1 || doc.ExitCode() != 1 || doc.Version != "test" || doc.Kernels[0].Name != "first" {
+	if doc.Total != 2 || doc.Errors != 1 || doc.ExitCode() != 1 || doc.Version != "test" ||
+		doc.Kernels[0].Name != "first" {
 		t.Errorf("lint: %+v", doc)
 	}
 	if v := doc.Kernels[0].Violations[len(doc.Kernels[0].Violations)-1]; v.Kind != artifact.ForbiddenPatternFound ||
@@ -95,7 +96,8 @@ func (f *fixture) artifactRoutes(t *testing.T, c *Client, text string) {
 	if got := strings.Join(names, " "); got != "first loose second" {
 		t.Errorf("stored are %q", got)
 	}
-	one, err := call[wire.ArtifactInfo](t.Context(), c, http.MethodGet, "/v1/artifacts/loose?"+query("config", f.config), nil)
+	path := "/v1/artifacts/loose?" + query("config", f.config)
+	one, err := call[wire.ArtifactInfo](t.Context(), c, http.MethodGet, path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +135,9 @@ func TestReportOfKernels(t *testing.T) {
 		}
 		var doc struct {
 			Artifacts *inspect.Snapshot
-			Summary   struct{ Lint struct{ Report inspect.Document } }
+			Summary   struct {
+				Lint struct{ Report inspect.Document }
+			}
 		}
 		if err := json.Unmarshal([]byte(b.String()), &doc); err != nil {
 			t.Fatal(err)

@@ -203,7 +203,8 @@ func TestV1RunCiArtifactBaseline(t *testing.T) {
 			tr.want("Ok", `{"type":"StoreArtifactBaseline","tag":"b"}`)
 			continue
 		}
-		if diffs := got.in("artifact_diffs"); diffs["has_regressions"] != (tt.failed == "1") || len(diffs.list("diffs")) != 1 {
+		diffs := got.in("artifact_diffs")
+		if diffs["has_regressions"] != (tt.failed == "1") || len(diffs.list("diffs")) != 1 {
 			t.Errorf("run %d: artifact_diffs: %v", i, diffs)
 		}
 	}

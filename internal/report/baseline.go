@@ -93,7 +93,8 @@ func refOf(r *verdict.Result) CaseRef { return CaseRef{r.Op, r.DType, r.Case, r.
 // NoBaseline is the comparison with a baseline that does not exist: said in every format, no reason to stop.
 func NoBaseline(name, why string) *Comparison { return &Comparison{Name: name, Skipped: why} }
 
-// NothingInCommon reports whether a comparison was made that compared nothing. A baseline of kernels alone has no cases.
+// NothingInCommon reports whether a comparison was made that compared nothing. A baseline of kernels alone has no
+// cases.
 func (c *Comparison) NothingInCommon() bool {
 	if c == nil || c.Skipped != "" || c.Common > 0 {
 		return false

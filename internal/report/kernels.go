@@ -181,10 +181,9 @@ func codeChangeLines(c *inspect.CodeChange, verbose bool) []string {
 		}
 		where := ""
 		if at != nil {
-			where = " (" + place(at.File, artifact.Place{Line: at.Line, SourceFile: at.SourceFile, SourceLine: at.SourceLine}) +
-				")"
+			where = place(at.File, artifact.Place{Line: at.Line, SourceFile: at.SourceFile, SourceLine: at.SourceLine}) + ": "
 		}
-		lines = append(lines, "  "+clean(e.Message)+where)
+		lines = append(lines, "  "+where+clean(e.Message))
 	}
 	if rest := len(c.Changes) - len(lines) + c.Omitted; rest > 0 {
 		lines = append(lines, fmt.Sprintf("  and %s", plural(rest, "other change")))

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,7 +92,10 @@ func (t *texter) kernel(k *inspect.Kernel) {
 	}
 	t.line(title)
 	if k.Metrics != nil {
-		t.sentence("  ", strings.Join(figureWords(k.Metrics), ", "))
+		t.sentence("  ", figureText(k.Metrics))
+		for _, note := range k.Metrics.Notes {
+			t.sentence("  remark: ", clean(note))
+		}
 	}
 	t.violations(k)
 	if t.opt.Verbose && k.Metrics != nil {
@@ -127,7 +131,7 @@ func place(file string, p artifact.Place) string {
 		text += ":" + strconv.Itoa(p.Line)
 	}
 	if p.SourceFile != "" && p.SourceLine > 0 {
-		text += fmt.Sprintf(" (%s:%d)", clean(p.SourceFile), p.SourceLine)
+		text += fmt.Sprintf(" (%s:%d)", clean(path.Clean(p.SourceFile)), p.SourceLine)
 	}
 	return text
 }
@@ -136,29 +140,34 @@ func place(file string, p artifact.Place) string {
 var origins = map[artifact.Origin]string{artifact.Declared: "PTX", artifact.Estimated: "estimated from PTX",
 	artifact.FromCubin: "cubin", artifact.FromSASS: "SASS"}
 
-// figureWords are the figures of a kernel with their origins.
-func figureWords(m *artifact.Metrics) []string {
-	var words []string
-	add := func(what, unit string, f *artifact.Figure) {
-		switch {
-		case f == nil:
-			words = append(words, what+" not known")
-		case f.Estimated():
-			words = append(words, fmt.Sprintf("%s about %d%s (%s)", what, f.Value, unit, origins[f.Origin]))
-		default:
-			words = append(words, fmt.Sprintf("%s %d%s (%s)", what, f.Value, unit, clean(origins[f.Origin])))
+// figureText are the figures of a kernel by their origins, the surest first.
+func figureText(m *artifact.Metrics) string {
+	const unknown = "not known"
+	groups := map[string][]string{}
+	for _, f := range []struct {
+		what, unit string
+		*artifact.Figure
+	}{{"registers", "", m.Registers}, {"spills", " B", m.Spills()}, {"stack", " B", m.Stack}, {"local", " B", m.Local},
+		{"shared", " B", m.SharedStatic}, {"instructions", "", m.Instructions()}} {
+		if f.Figure == nil {
+			groups[unknown] = append(groups[unknown], f.what)
+			continue
+		}
+		text := fmt.Sprintf("%s %d%s", f.what, f.Value, f.unit)
+		if f.what == "shared" && m.SharedDynamic != nil && *m.SharedDynamic {
+			text += " and dynamic"
+		}
+		origin := origins[f.Origin]
+		groups[origin] = append(groups[origin], text)
+	}
+	var parts []string
+	for _, origin := range []string{origins[artifact.FromCubin], origins[artifact.FromSASS], origins[artifact.Declared],
+		origins[artifact.Estimated], unknown} {
+		if len(groups[origin]) > 0 {
+			parts = append(parts, origin+": "+strings.Join(groups[origin], ", "))
 		}
 	}
-	add("registers", "", m.Registers)
-	add("spills", " B", m.Spills())
-	add("stack", " B", m.Stack)
-	add("local", " B", m.Local)
-	add("shared", " B", m.SharedStatic)
-	if m.SharedDynamic != nil && *m.SharedDynamic {
-		words[len(words)-1] += " and dynamic"
-	}
-	add("instructions", "", m.Instructions())
-	return words
+	return strings.Join(parts, "; ")
 }
 
 // codeLines say what instructions a kernel has, for those who ask with -v.

@@ -233,7 +233,7 @@ func TestLintText(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"net/k (entry k, sm_80, net/k.ptx:4)\n", "local 16 B (PTX)",
+		"net/k (entry k, sm_80, net/k.ptx:4)\n", "  PTX: local 16 B, shared 0 B, instructions 3; ",
 		"  error: net/k.ptx:4 (src/k with space.cu:7): 16 bytes of local memory per thread",
 		"  error: net/k.ptx:9 (src/k with space.cu:7): div.rn.f32 matches the forbidden pattern \"div.*\"\n",
 		"  note: net/k.ptx:4 (src/k with space.cu:7): bytes of spill", "    fix: give a cubin", "  PTX: 3 instructions (",

@@ -100,8 +100,8 @@ type HealthCheck struct {
 const UndecidedShare = 0.10
 
 // ExitCode is the exit code that the summary deserves: 1 if a case failed, a compiled kernel breaks its policy or a
-// regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more than
-// a tenth of an op's cases are undecided; else 0.
+// regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more
+// than a tenth of an op's cases are undecided; else 0.
 func (s *Summary) ExitCode() int {
 	switch {
 	case s.Failed > 0 || s.Regressions > 0 || s.Lint != nil && s.Lint.Errors > 0:
