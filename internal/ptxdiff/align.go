@@ -2,7 +2,7 @@ package ptxdiff
 
 import "slices"
 
-// This file aligns the instructions of two functions that are not the same: block with block, then within blocks.
+// This file implements the alignment of two functions that are not the same: block with block, then within blocks.
 
 // alignment says which instruction and which block of the new version stands for one of the old.
 type alignment struct {
@@ -17,6 +17,7 @@ type alignment struct {
 	pending          []match // phis whose operands are still to be compared
 	report           *reporter
 	coarse           bool
+	effects          bool // something that writes memory or waits was added or removed
 }
 
 func newAlignment(c *comparer, old, new *graph, oldHash, newHash *hashes) *alignment {
@@ -161,8 +162,8 @@ func likeness(was, is []int32) float64 {
 	return 2 * float64(common) / float64(len(was)+len(is))
 }
 
-// matchCode aligns the instructions of two blocks, first by all that is known of their values, then by less and less. The
-// last step takes an opcode with other modifiers for the same instruction.
+// matchCode aligns the instructions of two blocks, first by all that is known of their values, then by less and less.
+// The last step takes an opcode with other modifiers for the same instruction.
 func (a *alignment) matchCode(old, new []int32) {
 	type piece struct{ i, iEnd, j, jEnd int }
 	pieces := []piece{{0, len(old), 0, len(new)}}

@@ -9,7 +9,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file finds the value that each operand has: registers become values, memory and the carry among them.
+// This file implements the search for the value that each operand has: registers become values, and so do memory and
+// the carry.
 
 const (
 	// maxInstrs is the largest function that is compared. Generated kernels reach some hundred thousand.
@@ -310,8 +311,8 @@ func (b *builder) read(f *ptx.BasicBlock) {
 	}
 }
 
-// leave finds what registers hold for the caller where control leaves the function. Registers of the module come last, in
-// the order of their use.
+// leave finds what registers hold for the caller where control leaves the function. Registers of the module come last,
+// in the order of their use.
 func (b *builder) leave() {
 	var results []*ptx.Register
 	for _, r := range b.fn.Registers {
@@ -342,13 +343,6 @@ func (b *builder) readEnd(in *ptx.Instr) {
 		blk = &b.blocks[b.edges[blk.succs[0]].to]
 	}
 	blk.test = b.source(in, &in.Args[0])
-}
-
-// register is the value of a register that is read.
-func (b *builder) register(o *ptx.Operand) value {
-	v := b.variable(int32(o.Reg.Index))
-	v.neg = v.neg != o.Not
-	return v
 }
 
 // variable is what a variable holds here.
@@ -402,8 +396,8 @@ func (b *builder) entering(variable, blk int32) value {
 	return v
 }
 
-// beginning is the node of what a variable holds when the function begins. Registers that are no parameters hold nothing,
-// so it does not matter which of them it is.
+// beginning is the node of what a variable holds when the function begins. Registers that are no parameters hold
+// nothing, so it does not matter which of them it is.
 func (b *builder) beginning(variable int32) int32 {
 	if b.start[variable] < 0 {
 		what := "register"

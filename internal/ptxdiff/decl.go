@@ -9,7 +9,7 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file compares declarations: signatures, directives and variables with their initial values.
+// This file implements the comparison of declarations: signatures, directives, variables with their initial values.
 
 // role is what is told of a variable without its name: a parameter's place, or the size of another one.
 func (g *graph) role(v *ptx.Variable, name string) string {

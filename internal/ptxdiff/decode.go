@@ -10,8 +10,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file puts numbers into words. A number has the type of the instruction that computes with it: registers are bits,
-// and mov.b32 moves floating-point numbers as well.
+// This file implements reports where all values correspond: constants that differ, and what stands elsewhere. A number
+// has the type of the instruction that computes with it: registers are bits, and mov.b32 moves floats as well.
 
 // movers are opcodes that hand values on as they are.
 var movers = words("mov selp shfl ld st")

@@ -2,16 +2,18 @@ package ptxdiff
 
 import (
 	"fmt"
+	"slices"
 
 	"gpuemu/internal/ptx"
 )
 
-// This file says what differs between two functions whose instructions are aligned.
+// This file implements reports of what differs between two functions whose instructions are aligned.
 
 // structure records the differences of two functions that were not shown to be the same, constants aside.
 func (c *comparer) structure(old, new *graph, oldHash, newHash *hashes) {
 	oldHash.quiet, newHash.quiet = old.hash(false, true), new.hash(false, true)
 	a := newAlignment(c, old, new, oldHash, newHash)
+	a.effects = unmatchedActs(old, a.nodes) || unmatchedActs(new, a.back)
 	before := c.structural()
 	for i, j := range a.blocks {
 		if j >= 0 {
@@ -45,6 +47,11 @@ func (c *comparer) structure(old, new *graph, oldHash, newHash *hashes) {
 			Message: "the instructions stand for each other, but the paths between them could not be shown to be the same"})
 	}
 	c.result.Coarse = c.result.Coarse || a.coarse
+}
+
+// unmatchedActs reports whether something that acts stands for nothing on the other side.
+func unmatchedActs(g *graph, partners []int32) bool {
+	return slices.ContainsFunc(g.code(), func(n int32) bool { return g.nodes[n].class == acts && partners[n] < 0 })
 }
 
 // structural is how many changes of structure are known so far.
@@ -102,7 +109,9 @@ func (a *alignment) recompared(old, new int32) bool {
 	return a.nodes[old] == new && x.in.Op == "setp" && x.in.Mnemonic() != y.in.Mnemonic()
 }
 
-var endTexts = map[ending]string{jumps: "a jump", branches: "a branch", switches: "a choice of targets", leaves: "a return"}
+var endTexts = map[ending]string{
+	jumps: "a jump", branches: "a branch", switches: "a choice of targets", leaves: "a return",
+}
 
 func endText(old, new *block) string {
 	if old.end != new.end {
@@ -158,18 +167,22 @@ func (a *alignment) instruction(old, new int32) {
 
 // part names an operand in a sentence.
 func (n *node) part(k int) string {
+	if n.in.Guard != nil && k == 0 {
+		return "the guard"
+	}
+	source := k + 1
 	if n.in.Guard != nil {
-		if k == 0 {
-			return "the guard"
-		}
-		k--
+		source--
 	}
 	for _, b := range n.bases {
-		if n.in.Guard == nil && k == int(b) || n.in.Guard != nil && k+1 == int(b) {
+		switch {
+		case k == int(b) || k == int(b)+1:
 			return "the address"
+		case k > int(b):
+			source -= 2
 		}
 	}
-	return fmt.Sprintf("source %d", k+1)
+	return fmt.Sprintf("source %d", source)
 }
 
 // turnedFaults reports whether comparisons that are spelled differently compare different things.
@@ -224,11 +237,11 @@ func (a *alignment) fits(old, new value) bool {
 // phi reports whether two phis stand for each other. What comes along the edges is compared later.
 func (a *alignment) phi(old, new int32) bool {
 	if known, ok := a.phis[old]; ok {
-		return known == new || a.oldHash.exact[old] == a.newHash.exact[new]
+		return known == new
 	}
 	x, y := &a.old.nodes[old], &a.new.nodes[new]
 	if a.blocks[x.block] != y.block {
-		return a.oldHash.exact[old] == a.newHash.exact[new]
+		return false
 	}
 	a.phis[old] = new
 	a.pending = append(a.pending, match{int(old), int(new)})
@@ -306,8 +319,8 @@ func (a *alignment) variable(old, new symbol) {
 	a.c.directive(a.c.old.place(old.v.Pos, old.name), a.c.new.place(new.v.Pos, new.name), message)
 }
 
-// operand compares an operand of two aligned instructions. Where the instruction that made it was added or removed, that
-// is what is reported.
+// operand compares an operand of two aligned instructions. Where the instruction that made it was added or removed,
+// that is what is reported.
 func (a *alignment) operand(what string, oldIn, newIn *ptx.Instr, old, new value) {
 	x, y := &a.old.nodes[old.node], &a.new.nodes[new.node]
 	if x.kind == constNode && y.kind == constNode {
@@ -325,6 +338,10 @@ func (a *alignment) operand(what string, oldIn, newIn *ptx.Instr, old, new value
 	if x.kind == instrNode && y.kind == instrNode && a.recompared(old.node, new.node) {
 		return
 	}
+	state := a.old.isState(old) || a.new.isState(new)
+	if state && a.effects && (x.kind != instrNode || y.kind != instrNode) {
+		return // a consequence of what was added or removed
+	}
 	subject, mnemonic := "what comes there", ""
 	if newIn != nil {
 		subject, mnemonic = newIn.Mnemonic(), " of "+newIn.Mnemonic()
@@ -335,7 +352,7 @@ func (a *alignment) operand(what string, oldIn, newIn *ptx.Instr, old, new value
 	}
 	message := fmt.Sprintf("%s%s was %s and is %s", what, mnemonic, was, is)
 	kind := OperandChanged
-	if a.old.isState(old) || a.new.isState(new) {
+	if state {
 		kind = Moved
 		message = fmt.Sprintf("%s follows %s, no longer %s", subject, is, was)
 	}
@@ -371,6 +388,9 @@ func (a *alignment) origin(g *graph, s *side, v value) string {
 		}
 		return not + "a register that was never set"
 	case phiNode:
+		if n.state {
+			return "what comes from several sides before " + s.blockText(g, n.block)
+		}
 		return not + "one of several values that meet before " + s.blockText(g, n.block)
 	}
 	if role := g.roles[baseVariable(n.in)]; role != "" {

@@ -8,7 +8,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file holds the normal form of a function: a graph of values without names, and blocks of what must keep its place.
+// This file implements the normal form of a function: a graph of values without names, and blocks of what must keep its
+// place.
 
 // nodeKind is what a node stands for.
 type nodeKind uint8
@@ -215,7 +216,8 @@ func (g *graph) extend(i int32) {
 			return
 		}
 		b.code = append(b.code, next.code...)
-		b.end, b.label, b.last, b.test, b.succs, b.results = next.end, next.label, next.last, next.test, next.succs, next.results
+		b.end, b.label, b.last, b.test = next.end, next.label, next.last, next.test
+		b.succs, b.results = next.succs, next.results
 		for _, e := range b.succs {
 			g.edges[e].from = i
 		}
@@ -223,8 +225,8 @@ func (g *graph) extend(i int32) {
 	}
 }
 
-// arrange numbers the blocks in reverse postorder, sorts edges into blocks by that order, and tells nodes where they are.
-// Two functions that differ in names and layout alone get the same numbers.
+// arrange numbers the blocks in reverse postorder, sorts edges into blocks by that order, and tells nodes where they
+// are. Two functions that differ in names and layout alone get the same numbers.
 func (g *graph) arrange() {
 	g.number = make([]int32, len(g.blocks))
 	for i := range g.number {

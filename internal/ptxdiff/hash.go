@@ -2,8 +2,8 @@ package ptxdiff
 
 import "slices"
 
-// This file computes hashes of values. They order operands that may change places and propose what to compare with what.
-// No rank rests on a hash.
+// This file implements hashes of values. They order operands that may change places and propose what to compare with
+// what. No rank rests on a hash.
 
 const maxRounds = 8 // of following values around loops; each round sees one phi further
 

@@ -2,7 +2,7 @@ package ptxdiff
 
 import "slices"
 
-// This file aligns sequences of keys.
+// This file implements the alignment of sequences of keys.
 
 const (
 	// maxCells is the largest table of a longest common subsequence: 16 MB, some milliseconds. Larger pieces are first cut

@@ -9,7 +9,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file brings single instructions to the normal form: a label that says what is done, and operands that are values.
+// This file implements the normal form of single instructions: a label that says what is done, and operands that are
+// values.
 
 // lower fills the node of an instruction and returns true, or forwards it where it is a copy.
 func (b *builder) lower(in *ptx.Instr) bool {

@@ -6,8 +6,8 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file says what instructions depend on besides their operands, and which spellings mean the same (PTX ISA 9.0,
-// chapter 9).
+// This file implements the tables of what instructions depend on besides their operands, and of spellings that mean the
+// same (PTX ISA 9.0, chapter 9).
 
 // class is where an instruction may stand without changing its result.
 type class uint8
@@ -23,10 +23,11 @@ const (
 	pure
 )
 
-var pureOps = words(`abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos createpolicy cvt cvta div dp2a dp4a ex2 fma
-	fns getctarank isspacep istypep lg2 lop3 mad mad24 madc mapa max min mov mul mul24 neg not or popc prmt rcp rem rsqrt
-	sad selp set setp shf shl shr sin slct sqrt sub subc suq szext tanh testp txq xor vadd vsub vabsdiff vmin vmax vset
-	vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4 vmax4 vset4 vmad vshl vshr`)
+var pureOps = words(`abs add addc and bfe bfi bfind bmsk brev clz cnot copysign cos createpolicy cvt cvta div
+	dp2a dp4a ex2 fma fns getctarank isspacep istypep lg2 lop3 mad mad24 madc mapa max min mov mul mul24 neg not or
+	popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub subc suq szext tanh testp txq xor vadd
+	vsub vabsdiff vmin vmax vset vadd2 vsub2 vavrg2 vabsdiff2 vmin2 vmax2 vset2 vadd4 vsub4 vavrg4 vabsdiff4 vmin4
+	vmax4 vset4 vmad vshl vshr`)
 
 var lookOps = words("ld ldu ldmatrix tex tld4 suld")
 
@@ -169,9 +170,9 @@ func typeless(in *ptx.Instr, i int) bool {
 	case "ld", "ldu":
 		return t[0] != 's' || loadedWidth(in) == widths[t]
 	case "add", "sub", "addc", "subc":
-		return whole && !in.Has("sat")
+		return whole
 	case "mul", "mad", "madc":
-		return whole && in.Has("lo") && !in.Has("sat")
+		return whole && in.Has("lo")
 	case "setp":
 		return whole && (in.Has("eq") || in.Has("ne"))
 	case "atom", "red":

@@ -145,8 +145,8 @@ func meet(x, y map[*ptx.Register]bool) bool {
 }
 
 // effects are opcodes that may not simply change places with one another.
-var effects = words(`ld st atom red bar barrier membar fence cp call shfl vote mma wmma wgmma ldmatrix stmatrix activemask match
-	redux griddepcontrol mbarrier nanosleep elect tex prefetch setmaxnreg`)
+var effects = words(`ld st atom red bar barrier membar fence cp call shfl vote mma wmma wgmma ldmatrix stmatrix
+	activemask match redux griddepcontrol mbarrier nanosleep elect tex prefetch setmaxnreg`)
 
 // sample is how many lines of a kernel are tried, on average.
 func sample() int {
@@ -258,7 +258,8 @@ func TestMutations(t *testing.T) {
 // long is a kernel of n instructions: a chain, or blocks with many values alive.
 func long(n int, change int) string {
 	var b strings.Builder
-	b.WriteString(head + ".visible .entry k(.param .u64 p) {\n.reg .f32 %f<40>; .reg .b64 %rd<3>; .reg .pred %p<3>;\nld.param.u64 %rd1, [p];\n")
+	b.WriteString(head + ".visible .entry k(.param .u64 p) {\n.reg .f32 %f<40>; .reg .b64 %rd<3>; .reg .pred %p<3>;\n" +
+		"ld.param.u64 %rd1, [p];\n")
 	for i := range 40 {
 		fmt.Fprintf(&b, "ld.global.f32 %%f%d, [%%rd1+%d];\n", i, 4*i)
 	}

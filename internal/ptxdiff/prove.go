@@ -7,7 +7,7 @@ import (
 	"gpuemu/internal/ptx"
 )
 
-// This file shows that two functions do the same, constants aside or not.
+// This file implements the proof that two functions do the same, constants aside or not.
 
 // prover pairs the values of two functions. It begins with what must happen in both, block by block, and goes on to the
 // operands: two values are the same if the same is done with operands that are the same. Where that runs in a circle,
@@ -53,11 +53,6 @@ func (p *prover) find(i int32) int32 {
 		i = p.parent[i]
 	}
 	return i
-}
-
-// same reports whether two nodes were shown to be the same.
-func (p *prover) same(old, new int32) bool {
-	return p.find(old) == p.find(new+int32(len(p.old.nodes)))
 }
 
 // prove reports whether the functions do the same.
@@ -131,8 +126,8 @@ func (g *graph) pinned(b *block, c class) []int32 {
 	return list
 }
 
-// free lists instructions of a block whose order does not matter and that no other needed: their results are not used, but
-// they may fault. One that is there twice does what it does once.
+// free lists instructions of a block whose order does not matter and that no other needed: their results are not used,
+// but they may fault. One that is there twice does what it does once.
 func (p *prover) free(old, new *block) bool {
 	was, is := p.unpaired(p.old, old, 0), p.unpaired(p.new, new, int32(len(p.old.nodes)))
 	if len(was) == 0 && len(is) == 0 {

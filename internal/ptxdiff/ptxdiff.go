@@ -1,9 +1,9 @@
 // Package ptxdiff says what differs between two versions of a kernel when names and registers do not count.
 //
-// Both kernels are brought to a normal form: registers become the values they hold, labels become blocks, parameters are
-// known by their place and other variables by what is done with them. Copies, dead results, debug information, hints and
-// the order of operands that may change places are left out; comparisons and branches that are the negation of one
-// another are the same. Then one of four things holds.
+// Both kernels are brought to a normal form: registers become the values they hold, labels become blocks, parameters
+// are known by their place and other variables by what is done with them. Copies, dead results, debug information,
+// hints and the order of operands that may change places are left out; comparisons and branches that are the negation
+// of one another are the same. Then one of four things holds.
 //
 //   - Same: the same instructions with the same operands in the same order.
 //   - Order: the same loads, stores, barriers and branches with the same operands; only computations without effect
@@ -59,7 +59,9 @@ const (
 	Moved                              // it stands elsewhere
 )
 
-var kindNames = [...]string{"not set", "constant", "added", "removed", "modifier", "operand", "branch", "directive", "moved"}
+var kindNames = [...]string{
+	"not set", "constant", "added", "removed", "modifier", "operand", "branch", "directive", "moved",
+}
 
 func (k Kind) String() string { return kindNames[min(int(k), len(kindNames)-1)] }
 

@@ -28,13 +28,16 @@ func parse(t testing.TB, src string) *ptx.File {
 	return f
 }
 
-func compare(t testing.TB, old, new string) *Result {
+func compare(t testing.TB, old, new string) *Result { return compareNamed(t, old, new, "") }
+
+// compareNamed compares there and back.
+func compareNamed(t testing.TB, old, new, kernel string) *Result {
 	t.Helper()
-	r, err := Compare(parse(t, old), parse(t, new), "", "")
+	r, err := Compare(parse(t, old), parse(t, new), kernel, kernel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := Compare(parse(t, new), parse(t, old), "", "")
+	back, err := Compare(parse(t, new), parse(t, old), kernel, kernel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +99,8 @@ func TestCompare(t *testing.T) {
 		{"half", "cvt.rn.f16.f32 %h1, %f1; mov.b16 %h2, 0x3C00; add.f16 %h3, %h1, %h2; cvt.f32.f16 %f9, %h3;",
 			"cvt.rn.f16.f32 %h1, %f1; mov.b16 %h2, 0x4000; add.f16 %h3, %h1, %h2; cvt.f32.f16 %f9, %h3;", Constants,
 			"constant 0x3C00 (1) became 0x4000 (2) in mov.b16, feeding add.f16 at line 11"},
-		{"bfloat16", "cvt.rn.bf16.f32 %h1, %f1; mov.b16 %h2, 0x3F80; fma.rn.bf16 %h3, %h1, %h1, %h2; mov.b32 %f9, {%h3, %h3};",
-			"cvt.rn.bf16.f32 %h1, %f1; mov.b16 %h2, 0x4000; fma.rn.bf16 %h3, %h1, %h1, %h2; mov.b32 %f9, {%h3, %h3};", Constants,
+		{"bfloat16", "cvt.rn.bf16.f32 %h1, %f1; mov.b16 %h2, 0x3F80; fma.rn.bf16 %h3, %h1, %h1, %h2; mov.b32 %f9, {%h3,%h3};",
+			"cvt.rn.bf16.f32 %h1, %f1; mov.b16 %h2, 0x4000; fma.rn.bf16 %h3, %h1, %h1, %h2; mov.b32 %f9, {%h3,%h3};", Constants,
 			"constant 0x3F80 (1) became 0x4000 (2) in mov.b16, feeding fma.rn.bf16 at line 11"},
 		{"double", "cvt.f64.f32 %d1, %f1; mul.f64 %d2, %d1, 0d3FF0000000000000; cvt.rn.f32.f64 %f9, %d2;",
 			"cvt.f64.f32 %d1, %f1; mul.f64 %d2, %d1, 0d4000000000000000; cvt.rn.f32.f64 %f9, %d2;", Constants,
@@ -107,8 +110,8 @@ func TestCompare(t *testing.T) {
 		{"offset", "ld.global.f32 %f9, [%rd3+4];", "ld.global.f32 %f9, [%rd3+8];", Constants,
 			"address offset +4 became +8 in ld.global.f32"},
 		{"the same offset", "ld.global.f32 %f9, [%rd3+4];", "add.s64 %rd4, %rd3, 8; ld.global.f32 %f9, [%rd4+-4];", Same, ""},
-		{"modifier", "cvt.rni.s32.f32 %r3, %f1; cvt.rn.f32.s32 %f9, %r3;", "cvt.rzi.s32.f32 %r3, %f1; cvt.rn.f32.s32 %f9, %r3;",
-			Structure, "cvt.rni.s32.f32 became cvt.rzi.s32.f32"},
+		{"modifier", "cvt.rni.s32.f32 %r3, %f1; cvt.rn.f32.s32 %f9, %r3;",
+			"cvt.rzi.s32.f32 %r3, %f1; cvt.rn.f32.s32 %f9, %r3;", Structure, "cvt.rni.s32.f32 became cvt.rzi.s32.f32"},
 		{"added", "mov.f32 %f9, %f1;", "neg.f32 %f9, %f1;", Structure, "neg.f32 was added"},
 		{"removed", "ex2.approx.f32 %f9, %f1;", "mov.f32 %f9, %f1;", Structure, "ex2.approx.f32 was removed"},
 		{"guard", "setp.eq.u32 %p1, %r1, 0; mov.f32 %f9, %f1; @%p1 st.global.f32 [%rd3+4], %f1;",
@@ -122,7 +125,8 @@ func TestCompare(t *testing.T) {
 		{"order of loads", "ld.global.f32 %f2, [%rd3+4]; ld.global.f32 %f3, [%rd3+8]; sub.f32 %f9, %f2, %f3;",
 			"ld.global.f32 %f3, [%rd3+8]; ld.global.f32 %f2, [%rd3+4]; sub.f32 %f9, %f2, %f3;", Order, "ld.global.f32"},
 		{"order and a dependence", "add.f32 %f2, %f1, 0f3F800000; mul.f32 %f3, %f1, 0f40000000; sub.f32 %f9, %f2, %f3;",
-			"mul.f32 %f3, %f1, 0f40000000; add.f32 %f2, %f3, 0f3F800000; sub.f32 %f9, %f2, %f3;", Structure, "add.f32 was added"},
+			"mul.f32 %f3, %f1, 0f40000000; add.f32 %f2, %f3, 0f3F800000; sub.f32 %f9, %f2, %f3;", Structure,
+			"add.f32 was added"},
 		{"a load behind a store", "ld.global.f32 %f2, [%rd3+4]; st.global.f32 [%rd3+4], %f1; add.f32 %f9, %f2, %f1;",
 			"st.global.f32 [%rd3+4], %f1; ld.global.f32 %f2, [%rd3+4]; add.f32 %f9, %f2, %f1;", Structure,
 			"ld.global.f32 follows st.global.f32"},
@@ -136,6 +140,31 @@ func TestCompare(t *testing.T) {
 			"setp.lt.f32 _|%p2, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p2;", Same, ""},
 		{"not the second result", "setp.lt.f32 %p1, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p1;",
 			"setp.lt.f32 _|%p1, %f1, 0f00000000; selp.f32 %f9, %f1, 0f3F800000, %p1;", Structure, ""},
+		{"the opposite guard", "setp.eq.u32 %p1, %r1, 0; mov.f32 %f9, %f1; @%p1 st.global.f32 [%rd3+4], %f1;",
+			"setp.eq.u32 %p1, %r1, 0; mov.f32 %f9, %f1; @!%p1 st.global.f32 [%rd3+4], %f1;", Structure,
+			"the guard of st.global.f32 was setp.eq.u32 at line 11 and is not setp.eq.u32 at line 11"},
+		{"results of a load", "ld.global.v2.f32 {%f2, %f3}, [%rd3]; sub.f32 %f9, %f2, %f3;",
+			"ld.global.v2.f32 {%f3, %f2}, [%rd3]; sub.f32 %f9, %f2, %f3;", Structure, "source 1 of sub.f32"},
+		{"a negative offset in 32 bits", "ld.shared.f32 %f9, [%r1];", "add.s32 %r3, %r1, -4; ld.shared.f32 %f9, [%r3+4];",
+			Same, ""},
+		{"a wide constant", "mad.wide.u32 %rd4, %r1, 4, 4294967296; ld.global.f32 %f9, [%rd4];",
+			"mad.wide.u32 %rd4, %r1, 4, 8589934592; ld.global.f32 %f9, [%rd4];", Constants, "8589934592"},
+		{"the sign of a byte", "ld.global.s8 %r3, [%rd1]; cvt.rn.f32.s32 %f9, %r3;",
+			"ld.global.u8 %r3, [%rd1]; cvt.rn.f32.s32 %f9, %r3;", Structure, "ld.global.s8 became ld.global.u8"},
+		{"no sign to extend", "ld.global.s32 %r3, [%rd1]; cvt.rn.f32.s32 %f9, %r3;",
+			"ld.global.u32 %r3, [%rd1]; cvt.rn.f32.s32 %f9, %r3;", Same, ""},
+		{"the sign of a product", "mul.hi.s32 %r3, %r1, %r2; cvt.rn.f32.s32 %f9, %r3;",
+			"mul.hi.u32 %r3, %r1, %r2; cvt.rn.f32.s32 %f9, %r3;", Structure, "mul.hi.s32 became mul.hi.u32"},
+		{"volatile loads",
+			"ld.volatile.global.f32 %f2, [%rd3+4]; ld.volatile.global.f32 %f3, [%rd3+8]; sub.f32 %f9, %f2, %f3;",
+			"ld.volatile.global.f32 %f3, [%rd3+8]; ld.volatile.global.f32 %f2, [%rd3+4]; sub.f32 %f9, %f2, %f3;", Structure,
+			"follows"},
+		{"order of shuffles",
+			"shfl.sync.bfly.b32 %f2, %f1, 1, 31, -1; shfl.sync.bfly.b32 %f3, %f1, 2, 31, -1; sub.f32 %f9, %f2, %f3;",
+			"shfl.sync.bfly.b32 %f3, %f1, 2, 31, -1; shfl.sync.bfly.b32 %f2, %f1, 1, 31, -1; sub.f32 %f9, %f2, %f3;", Order,
+			"shfl.sync.bfly.b32 stands elsewhere"},
+		{"two comparisons at once", "setp.lt.f16x2 %p1|%p2, %r1, %r2; selp.f32 %f9, %f1, 0f00000000, %p2;",
+			"setp.lt.f16x2 %p1|%p2, %r1, %r2; selp.f32 %f9, 0f00000000, %f1, %p1;", Structure, ""},
 		{"carry", "add.cc.u32 %r3, %r1, %r2; addc.u32 %r4, %r1, 0; cvt.rn.f32.u32 %f9, %r4;",
 			"add.u32 %r3, %r1, %r2; addc.u32 %r4, %r1, 0; cvt.rn.f32.u32 %f9, %r4;", Structure, ""},
 		{"when the clock is read", "mov.u32 %r3, %clock; bar.sync 0; cvt.rn.f32.u32 %f9, %r3;",
@@ -169,12 +198,8 @@ again:
 done:` + store
 }
 
-// TestControlFlow: branches, loops and where blocks stand.
-func TestControlFlow(t *testing.T) {
-	sum := loop("0", "1", "lt", "0fFF800000")
-	inverted := strings.NewReplacer("@%p2 bra again;", "@!%p2 bra leave;\n bra.uni again;\nleave:", "setp.lt.u32 %p2",
-		"setp.lo.u32 %p2").Replace(sum)
-	moved := load + `
+// moved is the same loop with its blocks in another order, and a copy of the first value for each way.
+const moved = load + `
 	mov.u32 %r3, 0;
 	setp.lt.u32 %p1, 0, %r2;
 	@%p1 bra before;
@@ -194,6 +219,45 @@ end:
 before:
 	mov.f32 %f9, 0fFF800000;
 	bra.uni loop;`
+
+// choices sets %f2 and %f3 to 1 or 2, each by a condition of its own.
+const choices = load + `
+	setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r2, 0;
+	mov.f32 %f2, 0f3F800000; @%p1 bra one; bar.warp.sync -1; mov.f32 %f2, 0f40000000;
+one:
+	bar.warp.sync -1;
+	mov.f32 %f3, 0f3F800000; @%p2 bra two; bar.warp.sync -1; mov.f32 %f3, 0f40000000;
+two:
+	bar.warp.sync -1;
+`
+
+// opposites chooses by a predicate that depends on another one.
+func opposites(first, second string) string {
+	return load + `
+	setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r2, 0; ` + first + `.pred %p3, %p2;
+	@%p1 bra one; bar.warp.sync -1; ` + second + `.pred %p3, %p2;
+one: selp.f32 %f9, %f1, 0f00000000, %p3;` + store
+}
+
+// loops has two branches back, in blocks whose instructions depend on nothing that changes.
+func loops(first, second string) string {
+	return load + `
+	setp.eq.u32 %p1, %r1, 0; setp.eq.u32 %p2, %r2, 0;
+one:
+	shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;
+two:
+	shfl.sync.bfly.b32 %r3, %r1, 2, 31, -1;
+	@%p1 bra ` + first + `;
+	shfl.sync.bfly.b32 %r3, %r1, 4, 31, -1;
+	@%p2 bra ` + second + `;
+	mov.f32 %f9, %f1;` + store
+}
+
+// TestControlFlow: branches, loops and where blocks stand.
+func TestControlFlow(t *testing.T) {
+	sum := loop("0", "1", "lt", "0fFF800000")
+	inverted := strings.NewReplacer("@%p2 bra again;", "@!%p2 bra leave;\n bra.uni again;\nleave:", "setp.lt.u32 %p2",
+		"setp.lo.u32 %p2").Replace(sum)
 	early := load + `setp.ge.u32 %p1, %r1, %r2; @%p1 ret; mov.f32 %f9, %f1;` + store
 	late := load + `setp.lt.u32 %p1, %r1, %r2; @!%p1 bra end; mov.f32 %f9, %f1; st.global.f32 [%rd3], %f9; end: ret;`
 	arms := load + `setp.gt.f32 %p1, %f1, 0f00000000; @%p1 bra yes; mul.f32 %f9, %f1, 0f3DCCCCCD; bra end;
@@ -221,11 +285,28 @@ no: add.f32 %f9, %f1, 0f3F800000; end:` + store
 		{"arms swapped", arms, swapped, Same, ""},
 		{"arms swapped, condition not", arms, wrong, Structure, ""},
 		{"a load before its guard", load + `setp.ge.u32 %p1, %r1, %r2; mov.f32 %f9, %f1; @%p1 bra end;
-ld.global.f32 %f9, [%rd3+4]; end:` + store, load + `setp.ge.u32 %p1, %r1, %r2; ld.global.f32 %f2, [%rd3+4];
-mov.f32 %f9, %f1; @%p1 bra end; mov.f32 %f9, %f2; end:` + store, Structure, "now stands under other conditions"},
+ld.global.f32 %f9, [%rd3+4]; end:` + store, load + `setp.ge.u32 %p1, %r1, %r2;
+ld.global.f32 %f2, [%rd3+4]; mov.f32 %f9, %f1; @%p1 bra end; mov.f32 %f9, %f2; end:` + store, Structure,
+			"now stands under other conditions"},
 		{"a sum before its guard", load + `setp.ge.u32 %p1, %r1, %r2; mov.f32 %f9, %f1; @%p1 bra end;
 bar.warp.sync -1; add.f32 %f9, %f1, %f1; end:` + store, load + `setp.ge.u32 %p1, %r1, %r2; add.f32 %f2, %f1, %f1;
 mov.f32 %f9, %f1; @%p1 bra end; bar.warp.sync -1; mov.f32 %f9, %f2; end:` + store, Order, "add.f32 stands elsewhere"},
+		{"a load before its guard, which stays", load + `setp.ge.u32 %p1, %r1, %r2; mov.f32 %f9, %f1; @%p1 bra end;
+bar.warp.sync -1; ld.global.f32 %f9, [%rd3+4]; end:` + store, load + `setp.ge.u32 %p1, %r1, %r2;
+ld.global.f32 %f2, [%rd3+4]; mov.f32 %f9, %f1; @%p1 bra end; bar.warp.sync -1; mov.f32 %f9, %f2; end:` + store,
+			Structure, "now stands under other conditions"},
+		{"the other of two choices", choices + "mov.f32 %f9, %f2;" + store, choices + "mov.f32 %f9, %f3;" + store, Structure,
+			"source 1 of st.global.f32 was one of several values that meet before line 15 and is one of several values that " +
+				"meet before line 18"},
+		{"a predicate or its opposite", opposites("mov", "not"), opposites("mov", "mov"), Structure, ""},
+		{"the opposite or a predicate", opposites("not", "mov"), opposites("mov", "mov"), Structure, ""},
+		{"where loops begin", loops("one", "two"), loops("two", "one"), Structure, "a branch leads elsewhere"},
+		{"another start and more", sum, strings.Replace(loop("0", "1", "lt", "0f00000000"), "max.f32",
+			"abs.f32 %f2, %f2; max.f32", 1), Structure,
+			"constant 0fFF800000 (-inf) became 0f00000000 (0) in mov.f32, feeding max.f32 at line 18"},
+		{"another start, other blocks and more", moved, strings.Replace(loop("0", "1", "lt", "0f00000000"), "max.f32",
+			"abs.f32 %f2, %f2; max.f32", 1), Structure,
+			"constant 0fFF800000 (-inf) became 0f00000000 (0) in mov.f32, feeding max.f32 at line 18"},
 		{"a switch", load + `ts: .branchtargets a, b, c; brx.idx %r1, ts; a: mov.f32 %f9, 0f00000000; bra end;
 b: neg.f32 %f9, %f1; bra end; c: abs.f32 %f9, %f1; end:` + store, load + `ts: .branchtargets a, c, b; brx.idx %r1, ts;
 a: mov.f32 %f9, 0f00000000; bra end; b: neg.f32 %f9, %f1; bra end; c: abs.f32 %f9, %f1; end:` + store, Structure, ""},
@@ -265,9 +346,10 @@ st.global.f32 [%rd1], %f2; ret; }
 		want      Rank
 		message   string
 	}{
-		{"names", replace("table", "_ZN5tableE", "scale", "f", "one", "zwei", "two", "eins", "k_0", "p", "%f", "%value", "p0", "q"),
-			Same, ""},
-		{"debug", replace("ret; }", "ret; }\n.section .debug_info { .b8 1 }", "ld.param.u64", ".loc 1 3 5\nld.param.u64"), Same, ""},
+		{"names", replace("table", "_ZN5tableE", "scale", "f", "one", "zwei", "two", "eins", "k_0", "p",
+			"%f", "%value", "p0", "q"), Same, ""},
+		{"debug", replace("ret; }", "ret; }\n.section .debug_info { .b8 1 }", "ld.param.u64",
+			".loc 1 3 5\nld.param.u64"), Same, ""},
 		{"declarations in another order", replace(".shared .align 16 .b8 one[64]; .shared .align 16 .b8 two[64];",
 			".shared .align 16 .b8 two[64], one[64];"), Same, ""},
 		{"an unused kernel", base + ".visible .entry other() { ret; }", Same, ""},
@@ -283,17 +365,21 @@ st.global.f32 [%rd1], %f2; ret; }
 		{"alignment", replace(".align 16 .b8 two", ".align 4 .b8 two"), Structure, "variable two is declared otherwise"},
 		{"one buffer for both", replace("[two+4]", "[one+4]"), Structure, "was the address of two and is the address of one"},
 		{"buffers swapped throughout", replace("[two+4]", "[one+4]", "[one]", "[two]"), Same, ""},
-		{"the function", replace("0f40000000", "0f3F000000"), Constants, "constant 0f40000000 (2) became 0f3F000000 (0.5) in mul.f32"},
+		{"the function", replace("0f40000000", "0f3F000000"), Constants,
+			"constant 0f40000000 (2) became 0f3F000000 (0.5) in mul.f32"},
 		{"an indirect call", replace("call.uni (r0), scale, (p0);", `.reg .b64 %t; mov.u64 %t, scale;
-proto: .callprototype (.param .b32 _) _ (.param .b32 _); call (r0), %t, (p0), proto;`), Structure, "call.uni became call"},
+proto: .callprototype (.param .b32 _) _ (.param .b32 _); call (r0), %t, (p0), proto;`), Structure,
+			"call.uni became call"},
+		{"a function without a body", ".extern .func (.param .b32 r) g(.param .b32 a);\n" + base, Same, ""},
+		{"an array without a size", replace("table[8] = {0, 0, 128, 63}", "table[] = {0, 0, 128, 63, 0, 0, 0, 0}"), Same, ""},
+		{"an array of another size", replace("table[8] = {0, 0, 128, 63}", "table[] = {0, 0, 128, 63}"), Structure,
+			".const variable table: 8 bytes became 4 bytes"},
+		{"no size at all", ".extern .shared .align 16 .b8 two[];\n" + replace(".shared .align 16 .b8 two[64];", ""),
+			Structure, ".shared variable two: 64 bytes became unknown size"},
 		{"other registers in the function", replace("%x1", "%x0"), Same, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			old, new := parse(t, head+base), parse(t, head+c.new)
-			r, err := Compare(old, new, "k", "k")
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := compareNamed(t, head+base, head+c.new, "k")
 			if r.Rank != c.want || !strings.Contains(list(r), c.message) {
 				t.Errorf("the rank is %v, want %v; changes, which should have %q:\n%s", r.Rank, c.want, c.message, list(r))
 			}
@@ -311,8 +397,10 @@ func TestPlaces(t *testing.T) {
 		t.Fatalf("%d changes:\n%s", len(r.Changes), list(r))
 	}
 	want := Change{Kind: ConstantChanged, Rank: Constants,
-		Old:     Place{diag.Pos{File: "k.ptx", Line: 10, Col: 3}, diag.Pos{File: "soft max.cu", Line: 9, Col: 5}, "mov.f32 %f1, 0fFF800000;"},
-		New:     Place{diag.Pos{File: "k.ptx", Line: 11, Col: 3}, diag.Pos{File: "soft max.cu", Line: 10, Col: 5}, "mov.f32 %f1, 0f00000000;"},
+		Old: Place{diag.Pos{File: "k.ptx", Line: 10, Col: 3}, diag.Pos{File: "soft max.cu", Line: 9, Col: 5},
+			"mov.f32 %f1, 0fFF800000;"},
+		New: Place{diag.Pos{File: "k.ptx", Line: 11, Col: 3}, diag.Pos{File: "soft max.cu", Line: 10, Col: 5},
+			"mov.f32 %f1, 0f00000000;"},
 		Message: "constant 0fFF800000 (-inf) became 0f00000000 (0) in mov.f32, feeding st.global.f32 at line 12"}
 	if r.Changes[0] != want {
 		t.Errorf("got  %+v\nwant %+v", r.Changes[0], want)
@@ -343,6 +431,80 @@ call (%f3), f, (%f1, %f2); st.global.f32 [%rd1], %f3; ret; }`
 				t.Errorf("the rank is %v, want %v\n%s", r.Rank, c.want, list(r))
 			}
 		})
+	}
+}
+
+// TestDeclarations: pairs of modules that differ in declarations alone.
+func TestDeclarations(t *testing.T) {
+	module := func(declarations, body string) string {
+		return head + declarations + `.visible .entry k(.param .u64 k_0) { .reg .b64 %rd<9>; .reg .b32 %r<9>;
+ld.param.u64 %rd1, [k_0]; ` + body + "ret; }\n"
+	}
+	call := "{ .param .b32 p; st.param.b32 [p], 1; call NAME, (p); }"
+	read := "ld.global.u64 %rd2, [t]; st.global.u64 [%rd1], %rd2; "
+	for _, c := range []struct {
+		name, old, new string
+		want           Rank
+	}{
+		{"functions of others", module(".extern .func f(.param .b32 a);", strings.Replace(call, "NAME", "f", 1)),
+			module(".extern .func g(.param .b32 a);", strings.Replace(call, "NAME", "g", 1)), Structure},
+		{"the same function of others", module(".extern .func f(.param .b32 a);", strings.Replace(call, "NAME", "f", 1)),
+			module(".extern .func f(.param .b32 b);", strings.Replace(call, "NAME", "f", 1)), Same},
+		{"offset of an address in a table", module(".global .b8 b[64]; .global .u64 t[1] = {b+4};", read),
+			module(".global .b8 b[64]; .global .u64 t[1] = {b+8};", read), Structure},
+		{"byte of an address in a table", module(".global .b8 b[64]; .global .u64 t[1] = {0xFF(b)};", read),
+			module(".global .b8 b[64]; .global .u64 t[1] = {0xFF00(b)};", read), Structure},
+		{"name of what a table points to", module(".global .b8 b[64]; .global .u64 t[1] = {b+4};", read),
+			module(".global .b8 x[64]; .global .u64 t[1] = {x+4};", read), Same},
+		{"size of what a table points to", module(".global .b8 b[64]; .global .u64 t[1] = {b+4};", read),
+			module(".global .b8 b[32]; .global .u64 t[1] = {b+4};", read), Structure},
+		{"a register of the module", module(".reg .b32 %m, %n;", "st.global.b32 [%rd1], %m;"),
+			module(".reg .b32 %m, %n;", "st.global.b32 [%rd1], %n;"), Structure},
+		{"what is left in a register of the module", module(".reg .b32 %m;", "mov.b32 %m, 1;"),
+			module(".reg .b32 %m;", "mov.b32 %m, 2;"), Constants},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if r := compare(t, c.old, c.new); r.Rank != c.want {
+				t.Errorf("the rank is %v, want %v\n%s", r.Rank, c.want, list(r))
+			}
+		})
+	}
+}
+
+// TestEdges: what comes along each edge into a block is compared with what comes along the same edge.
+func TestEdges(t *testing.T) {
+	more := strings.Replace(loop("0", "1", "lt", "0f00000000"), "max.f32", "abs.f32 %f2, %f2; max.f32", 1)
+	r := compare(t, kernelText(moved), kernelText(more))
+	places := map[int]bool{}
+	for _, c := range r.Changes {
+		if c.Kind == ConstantChanged {
+			places[c.Old.Pos.Line] = true
+		}
+	}
+	if len(places) != 2 || len(r.Changes) != 3 { // the two copies, and abs
+		t.Errorf("constants of %d lines changed, want 2:\n%s", len(places), list(r))
+	}
+}
+
+// TestOneChange: one fault is one change, not a list of its consequences.
+func TestOneChange(t *testing.T) {
+	sum := kernelText(loop("0", "1", "lt", "0fFF800000"))
+	for _, c := range [][2]string{
+		{"setp.lt.u32 %p2", "setp.le.u32 %p2"},
+		{"setp.ge.u32 %p1", "setp.gt.u32 %p1"},
+		{"max.f32 %f9, %f9, %f2;", "max.f32 %f9, %f9, %f2; abs.f32 %f9, %f9;"},
+		{"ld.global.f32 %f2, [%rd5];", "ld.global.nc.f32 %f2, [%rd5];"},
+		{"mov.u32 %r3, 0;", "mov.u32 %r3, 1;"},
+		{"st.global.f32 [%rd3]", "st.global.f32 [%rd1]"},
+		{"st.global.f32 [%rd3], %f9; ret;", "st.global.f32 [%rd3], %f9; trap;"},
+		{"again:", "again: bar.sync 0;"},
+	} {
+		if !strings.Contains(sum, c[0]) {
+			t.Fatalf("%s is not there", c[0])
+		}
+		if r := compare(t, sum, strings.Replace(sum, c[0], c[1], 1)); len(r.Changes) != 1 {
+			t.Errorf("%s for %s: %d changes\n%s", c[1], c[0], len(r.Changes), list(r))
+		}
 	}
 }
 
