@@ -212,7 +212,7 @@ func lookAtFiles(
 		}
 		cfg = pr.Config
 	}
-	target, err := inspect.Named(cfg, name, inspect.Target{Files: files, Entry: name}, strict)
+	target, err := inspect.Named(cfg, name, inspect.Target{Files: files, Entry: name, Disassemble: true}, strict)
 	if err != nil {
 		return nil, err
 	}

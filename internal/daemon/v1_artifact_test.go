@@ -7,6 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"gpuemu/internal/campaign"
+	"gpuemu/internal/inspect"
+	"gpuemu/internal/wire"
 )
 
 // kernelPTX is a module with one kernel that adds n times.
@@ -207,5 +212,15 @@ func TestV1RunCiArtifactBaseline(t *testing.T) {
 		if diffs["has_regressions"] != (tt.failed == "1") || len(diffs.list("diffs")) != 1 {
 			t.Errorf("run %d: artifact_diffs: %v", i, diffs)
 		}
+	}
+}
+
+// TestV1Vanished: a kernel that is gone is told, and never looks like an improvement alone.
+func TestV1Vanished(t *testing.T) {
+	then := v1Record(&wire.V1ArtifactMetrics{KernelName: "gone", RegisterCount: 40, Source: wire.V1FromSass})
+	got := v1Diffs(campaign.Project{}, then, inspect.NewSnapshot(), time.Unix(5, 0), time.Unix(9, 0))
+	if len(got) != 1 || got[0].KernelName != "gone" || !got[0].IsRegression || got[0].Baseline.RegisterCount != 40 ||
+		got[0].Current.KernelName != "gone" || got[0].Current.RegisterCount != 0 || got[0].Current.Timestamp != 9 {
+		t.Errorf("v1Diffs = %+v", got)
 	}
 }

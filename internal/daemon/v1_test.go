@@ -636,6 +636,11 @@ func FuzzServeV1(f *testing.F) {
 		`{"type":"Reproduce","seed":3}`, `{"type":"Minimize","seed":3,"strategy":"BinarySearchDims","max_iters":1}`,
 		`{"type":"StoreBaseline","tag":"t"}`, `{"type":"CompareBaseline","tag":"t"}`, `{"type":"ListArtifacts"}`,
 		`{"type":"LintKernel","kernel_name":null,"ptx_content":""}`,
+		`{"type":"LintKernel","kernel_name":"k","ptx_content":".version 8.0\n.target sm_80\n.entry k() { ret; }"}`,
+		`{"type":"StoreArtifactBaseline","tag":"t"}`, `{"type":"DiffArtifactBaseline","tag":"t"}`,
+		`{"type":"StoreArtifact","kernel_name":"k","metrics":{"kernel_name":"k","register_count":4294967295,"spill_count":1,
+			"local_memory_bytes":0,"shared_memory_bytes":0,"instruction_count":9,"patterns_found":[],"source":"Both",
+			"timestamp":0,"ptx_content":"x"}}`, `{"type":"GetArtifact","kernel_name":"k"}`,
 	} {
 		f.Add([]byte(body))
 	}

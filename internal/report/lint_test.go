@@ -194,6 +194,19 @@ func TestSARIFMovedLines(t *testing.T) {
 	}
 }
 
+// TestSARIFWithoutLine: a cubin has no lines, and GitHub refuses a result without one.
+func TestSARIFWithoutLine(t *testing.T) {
+	doc := lintDocument(t)
+	for i := range doc.Kernels[0].Violations {
+		doc.Kernels[0].Violations[i].Place = artifact.Place{}
+	}
+	for _, r := range at(t, sarifOf(t, doc, SARIFOptions{Dir: "/x", Root: "/x"}), "runs", 0, "results").([]any) {
+		if line := at(t, r, "locations", 0, "physicalLocation", "region", "startLine"); line != 1.0 {
+			t.Errorf("line %v, want 1", line)
+		}
+	}
+}
+
 // TestSARIFLimit: GitHub refuses a file with more results than its limit.
 func TestSARIFLimit(t *testing.T) {
 	doc := lintDocument(t)

@@ -43,6 +43,7 @@ func TestExitCode(t *testing.T) {
 	op := func(total, undecided int) []OpSummary {
 		return []OpSummary{{Op: "softmax", Counts: Counts{Total: total, Undecided: undecided}}}
 	}
+	green := Counts{Total: 1, Passed: 1}
 	for _, c := range []struct {
 		name string
 		s    Summary
@@ -55,6 +56,13 @@ func TestExitCode(t *testing.T) {
 		{"one not run", Summary{Planned: 3, Counts: Counts{Total: 3, Passed: 2, NotRun: 1}}, 3},
 		{"nothing ran", Summary{}, 3},
 		{"not all ran", Summary{Planned: 4, Counts: Counts{Total: 3, Passed: 3}}, 3},
+		{"a kernel breaks a rule", Summary{Planned: 1, Counts: green, Lint: &Lint{Kernels: 1, Errors: 1}}, 1},
+		{"rule beats unfinished", Summary{Planned: 2, Counts: green, Lint: &Lint{Kernels: 1, Errors: 1}}, 1},
+		{"notes of kernels", Summary{Planned: 1, Counts: green, Lint: &Lint{Kernels: 1, Notes: 2}}, 0},
+		{"a kernel is unread", Summary{Planned: 1, Counts: green, Lint: &Lint{Unread: 1}}, 3},
+		{"kernels alone", Summary{Lint: &Lint{Kernels: 1}}, 0},
+		{"no kernel at all", Summary{Lint: &Lint{}}, 3},
+		{"kernels, and not all ran", Summary{Planned: 1, Lint: &Lint{Kernels: 1}}, 3},
 		{"a tenth undecided", Summary{Planned: 10, Counts: Counts{Total: 10, Passed: 9, Undecided: 1}, Ops: op(10, 1)}, 0},
 		{"more undecided", Summary{Planned: 10, Counts: Counts{Total: 10, Passed: 8, Undecided: 2}, Ops: op(10, 2)}, 3},
 	} {
