@@ -1,0 +1,111 @@
+package ptxvm
+
+import (
+	"slices"
+	"strings"
+
+	"gpuemu/internal/ptx"
+)
+
+// This file implements the table of instructions: its notation, and the search for the row of an instruction.
+
+// row is an instruction that is executed here. Its syntax is what the documentation shows, and what decides whether an
+// instruction is accepted: an opcode and modifiers in order, where [ ] may be left out, | separates choices and $ names
+// a set of them.
+type row struct {
+	syntax string
+	build  func(b *builder)
+
+	op     string
+	groups []group
+}
+
+// group is one place for a modifier.
+type group struct {
+	optional bool
+	names    []string
+}
+
+// sets are choices with a name.
+var sets = map[string]string{
+	"$rnd":   ".rn|.rz|.rm|.rp",
+	"$rndi":  ".rni|.rzi|.rmi|.rpi",
+	"$int":   ".u16|.s16|.u32|.s32|.u64|.s64",
+	"$int32": ".u32|.s32",
+	"$bits":  ".b16|.b32|.b64",
+	"$move":  ".b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64",
+	"$data":  ".b8|.b16|.b32|.b64|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f32|.f64",
+	"$cmp":   ".eq|.ne|.lt|.le|.gt|.ge|.lo|.ls|.hi|.hs",
+	"$fcmp":  ".eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan",
+	"$bool":  ".and|.or|.xor",
+	"$space": ".global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func",
+	"$cache": ".ca|.cg|.cs|.lu|.cv|.wb|.wt",
+	"$l1":    ".L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate",
+	"$l2":    ".L2::64B|.L2::128B|.L2::256B",
+	"$scope": ".cta|.cluster|.gpu|.sys",
+}
+
+// parse divides the syntax.
+func (r *row) parse() {
+	fields := strings.Fields(r.syntax)
+	r.op = fields[0]
+	for _, f := range fields[1:] {
+		inner, optional := strings.CutPrefix(f, "[")
+		inner = strings.TrimSuffix(inner, "]")
+		var names []string
+		for _, choice := range strings.Split(inner, "|") {
+			if set, ok := sets[choice]; ok {
+				names = append(names, strings.Split(set, "|")...)
+			} else {
+				names = append(names, choice)
+			}
+		}
+		for i := range names {
+			names[i] = strings.TrimPrefix(names[i], ".")
+		}
+		r.groups = append(r.groups, group{optional, names})
+	}
+}
+
+// matches reports whether the modifiers are those of the row, and else how many of them fit.
+func (r *row) matches(mods []string) (bool, int) {
+	n := 0
+	for _, g := range r.groups {
+		switch {
+		case n < len(mods) && slices.Contains(g.names, mods[n]):
+			n++
+		case !g.optional:
+			return false, n
+		}
+	}
+	return n == len(mods), n
+}
+
+// rowsOf has the rows by opcode.
+var rowsOf = func() map[string][]*row {
+	m := map[string][]*row{}
+	for _, list := range [][]row{intRows, floatRows, convertRows, memoryRows, controlRows, warpRows} {
+		for i := range list {
+			r := &list[i]
+			r.parse()
+			m[r.op] = append(m[r.op], r)
+		}
+	}
+	return m
+}()
+
+// find returns the row of an instruction. If there is none, it returns the modifier where the best one ends.
+func find(in *ptx.Instr) (*row, string) {
+	best := -1
+	for _, r := range rowsOf[in.Op] {
+		ok, n := r.matches(in.Mods)
+		if ok {
+			return r, ""
+		}
+		best = max(best, n)
+	}
+	if best < 0 || best >= len(in.Mods) {
+		return nil, ""
+	}
+	return nil, in.Mods[best]
+}

@@ -1,0 +1,418 @@
+package ptxvm
+
+import (
+	"math"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// This file implements the way from a parsed kernel to instructions with slots.
+
+// Windows of generic addresses. Addresses of global memory are the same everywhere; shared, local and parameter space
+// begin at 0, and their windows are where generic addresses find them.
+const (
+	sharedWindow = 1 << 40
+	localWindow  = 2 << 40
+	paramWindow  = 3 << 40
+	windowSize   = 1 << 40
+	moduleBase   = 5 << 40 // variables of the module
+	heapBase     = 8 << 40 // buffers of a launch
+)
+
+// lowering is the state while a program is made.
+type lowering struct {
+	file      *ptx.File
+	prog      *Program
+	slots     map[*ptx.Register]ref
+	consts    map[constantKey]ref
+	symbols   map[symbolKey]symbol
+	functions map[*ptx.Function]*lowered
+	todo      []*ptx.Function
+	module    uint64 // where the next variable of the module begins
+	err       error
+}
+
+type constantKey struct {
+	class ref
+	value uint64
+}
+
+// symbolKey names a variable: names are unique within a declaration only.
+type symbolKey struct {
+	v    *ptx.Variable
+	name string
+}
+
+// symbol is where a variable lies, in its own space.
+type symbol struct {
+	space   space
+	address uint64
+	size    int
+}
+
+// lowered is a function that has its place in the code.
+type lowered struct {
+	start, end int // of its code; end is the instruction that leaves it
+}
+
+func (l *lowering) fail(at ptx.Pos, hint, format string, args ...any) {
+	if l.err == nil {
+		l.err = diag.Errorf(Unsupported, hint, format, args...).At(l.file.Position(at))
+	}
+}
+
+func (l *lowering) program() error {
+	l.module = moduleBase
+	l.kernelParams()
+	l.moduleVariables()
+	l.function(l.prog.Kernel)
+	for len(l.todo) > 0 && l.err == nil {
+		fn := l.todo[0]
+		l.todo = l.todo[1:]
+		l.function(fn)
+	}
+	if l.err != nil {
+		return l.err
+	}
+	for i := range l.prog.code {
+		in := &l.prog.code[i]
+		if in.kind == enter {
+			in.target = l.functions[in.callee()].start
+		}
+	}
+	l.prog.consts = make([]constant, 0, len(l.consts))
+	for key, slot := range l.consts {
+		l.prog.consts = append(l.prog.consts, constant{slot, key.value})
+	}
+	return nil
+}
+
+// callee is the function that a call names.
+func (in *ins) callee() *ptx.Function {
+	for i := range in.src.Args {
+		if f := in.src.Args[i].Func; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// sizeOf is the size in bytes of a declared name and its alignment.
+func (l *lowering) sizeOf(v *ptx.Variable, n *ptx.Name) (size, align int) {
+	elem := typeBytes(v.Type)
+	if elem == 0 {
+		l.fail(v.Pos, "", "memory of type .%s is not executed here", v.Type)
+		return 0, 1
+	}
+	switch v.Vec {
+	case "v2":
+		elem *= 2
+	case "v4":
+		elem *= 4
+	}
+	size, align = elem, elem
+	for _, d := range n.Dims {
+		if d < 0 {
+			return 0, max(align, v.Align)
+		}
+		if d > 0 && size > math.MaxInt32/d {
+			l.fail(v.Pos, "", "%s has more than 2 GiB", n.Name)
+			return 0, 1
+		}
+		size *= d
+	}
+	return size, max(align, v.Align)
+}
+
+func alignUp(n, align int) int { return (n + align - 1) / align * align }
+
+func (l *lowering) kernelParams() {
+	end := 0
+	for _, v := range l.prog.Kernel.Params {
+		n := &v.Names[0]
+		size, align := l.sizeOf(v, n)
+		at := alignUp(end, align)
+		l.prog.Params = append(l.prog.Params, Param{n.Name, at, size})
+		l.symbols[symbolKey{v, n.Name}] = symbol{paramSpace, uint64(at), size}
+		end = at + size
+	}
+	l.prog.paramBytes = end
+}
+
+// moduleVariables gives all variables of the module their places. Shared ones that no function of the kernel uses have
+// a place, too: their sizes are small.
+func (l *lowering) moduleVariables() {
+	for _, item := range l.file.Items {
+		v, ok := item.(*ptx.Variable)
+		if !ok {
+			continue
+		}
+		l.declare(v)
+	}
+	for i := range l.prog.variables {
+		l.initialise(i)
+	}
+}
+
+// declare gives a variable its place.
+func (l *lowering) declare(v *ptx.Variable) {
+	for i := range v.Names {
+		n := &v.Names[i]
+		key := symbolKey{v, n.Name}
+		size, align := l.sizeOf(v, n)
+		if l.err != nil {
+			return
+		}
+		switch spaceOf(v.Space) {
+		case sharedSpace:
+			if size == 0 {
+				l.prog.sharedDynamic = true
+				l.symbols[key] = symbol{sharedSpace, dynamicShared, 0}
+				continue
+			}
+			at := alignUp(l.prog.sharedStatic, align)
+			l.symbols[key] = symbol{sharedSpace, uint64(at), size}
+			l.prog.sharedStatic = at + size
+		case globalSpace, constSpace:
+			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
+			l.symbols[key] = symbol{globalSpace, at, size}
+			l.module = at + uint64(size) + guardGap
+			l.prog.variables = append(l.prog.variables, variable{n.Name, at, make([]byte, size), v.Space == "const"})
+		case localSpace, paramSpace:
+			at := alignUp(l.prog.localBytes, align)
+			l.symbols[key] = symbol{localSpace, uint64(at), size}
+			l.prog.localBytes = at + size
+		default:
+			l.fail(v.Pos, "", "memory in .%s is not executed here", v.Space)
+		}
+	}
+}
+
+// dynamicShared stands for the address behind all static shared memory, which is known at the end.
+const dynamicShared = math.MaxUint64
+
+// initialise writes the initial values of a variable.
+func (l *lowering) initialise(i int) {
+	variable := &l.prog.variables[i]
+	for key, s := range l.symbols {
+		if s.address != variable.address || s.space != globalSpace {
+			continue
+		}
+		for j := range key.v.Names {
+			if n := &key.v.Names[j]; n.Name == key.name && n.Init != nil {
+				l.initial(key.v, n.Init, variable.data)
+			}
+		}
+	}
+}
+
+// initial writes one initial value, or a list, and returns how many bytes it filled.
+func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
+	if in.List != nil {
+		n := 0
+		for i := range in.List {
+			n += l.initial(v, &in.List[i], data[min(n, len(data)):])
+		}
+		return n
+	}
+	size := typeBytes(v.Type)
+	if in.Mask != "" || in.Value.Kind == ptx.SymbolArg {
+		l.fail(in.Pos, "", "addresses as initial values are not executed here")
+		return size
+	}
+	if len(data) >= size {
+		putBytes(data, constantBits(&in.Value, v.Type), size)
+	}
+	return size
+}
+
+// function makes the code of a function. Its last instruction leaves it, and every ret goes there, so that lanes which
+// return at different places meet before they go back.
+func (l *lowering) function(fn *ptx.Function) {
+	if fn.Body == nil {
+		l.fail(fn.Pos, "", "function %s has no body", fn.Name)
+		return
+	}
+	f := &lowered{start: len(l.prog.code)}
+	l.functions[fn] = f
+	l.locals(fn.Body)
+	starts := make([]int, len(fn.Code)+1) // code index of each instruction
+	for i, in := range fn.Code {
+		starts[i] = len(l.prog.code)
+		l.instruction(fn, in)
+		if l.err != nil {
+			return
+		}
+	}
+	f.end = len(l.prog.code)
+	starts[len(fn.Code)] = f.end
+	kind := leave
+	if fn.Entry {
+		kind = finish
+	}
+	l.prog.code = append(l.prog.code, ins{kind: kind, guard: noRef})
+	l.branches(fn, f, starts)
+}
+
+// locals gives the variables of all blocks of a body their places.
+func (l *lowering) locals(b *ptx.Block) {
+	for _, s := range b.Stmts {
+		switch x := s.(type) {
+		case *ptx.Variable:
+			if x.Space != "reg" {
+				l.declare(x)
+			}
+		case *ptx.Block:
+			l.locals(x)
+		}
+	}
+}
+
+// branches fills in where branches go and where lanes meet again.
+func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
+	graph := ptx.NewGraph(fn)
+	post := graph.PostDominators()
+	for i := f.start; i < f.end; i++ {
+		in := &l.prog.code[i]
+		switch {
+		case in.kind == branch && in.src.Op == "ret":
+			in.target = f.end
+		case in.kind == branch:
+			in.target = starts[in.src.Args[0].Label.Index]
+		default:
+			continue
+		}
+		in.rejoin = f.end
+		if p := post[graph.BlockOf(in.src.Index)]; p >= 0 {
+			in.rejoin = starts[graph.Blocks[p].First]
+		}
+	}
+}
+
+// instruction adds the code of one instruction.
+func (l *lowering) instruction(fn *ptx.Function, in *ptx.Instr) {
+	r, mod := find(in)
+	if r == nil {
+		if mod != "" {
+			l.fail(in.Pos, "", "%s is not executed here because of .%s", in.Mnemonic(), mod)
+		} else {
+			l.fail(in.Pos, "", "%s is not executed here", in.Mnemonic())
+		}
+		return
+	}
+	b := &builder{lowering: l, fn: fn, in: in, out: ins{guard: noRef, src: in}}
+	if in.Guard != nil {
+		b.out.guard = l.register(in.Guard)
+		if in.Guard.Not {
+			b.out.guardFlip = ^uint32(0)
+		}
+	}
+	r.build(b)
+	if l.err == nil {
+		l.prog.code = append(l.prog.code, b.out)
+	}
+}
+
+// register is the slot of a register.
+func (l *lowering) register(o *ptx.Operand) ref {
+	if o.Reg == nil || o.Field != "" || o.Reg.Vec != "" {
+		l.fail(o.Pos, "", "operand %s is not executed here", o)
+		return 0
+	}
+	slot, ok := l.slots[o.Reg]
+	if !ok {
+		slot = l.slot(o.Pos, o.Reg.Type)
+		l.slots[o.Reg] = slot
+	}
+	return slot
+}
+
+// slot makes a slot for values of a type.
+func (l *lowering) slot(at ptx.Pos, typ string) ref {
+	p := l.prog
+	switch size := typeBytes(typ); {
+	case typ == "pred":
+		p.nPreds++
+		return classPred | ref(p.nPreds-1)
+	case size == 8:
+		p.n64++
+		return class64 | ref(p.n64-1)
+	case size == 4 || size == 2 || size == 1:
+		p.n32++
+		return class32 | ref(p.n32-1)
+	}
+	l.fail(at, "", "registers of type .%s are not executed here", typ)
+	return 0
+}
+
+// constant is a slot that holds a value.
+func (l *lowering) constant(class ref, value uint64) ref {
+	key := constantKey{class, value}
+	slot, ok := l.consts[key]
+	if !ok {
+		slot = l.slot(0, map[ref]string{class32: "b32", class64: "b64", classPred: "pred"}[class])
+		l.consts[key] = slot
+	}
+	return slot
+}
+
+// special is the slot of a special register.
+func (l *lowering) special(o *ptx.Operand, class ref) ref {
+	name := o.Text
+	if o.Field != "" {
+		name += "." + o.Field
+	}
+	if _, ok := specialValues[name]; !ok {
+		l.fail(o.Pos, "", "special register %s is not executed here", name)
+		return 0
+	}
+	key := name
+	if class == class64 {
+		key += " wide"
+	}
+	slot, ok := l.prog.specials[key]
+	if !ok {
+		slot = l.slot(o.Pos, map[ref]string{class32: "b32", class64: "b64"}[class])
+		l.prog.specials[key] = slot
+	}
+	return slot
+}
+
+// typeBytes is the size of a type; 0 for those without one here.
+func typeBytes(typ string) int {
+	switch typ {
+	case "u8", "s8", "b8":
+		return 1
+	case "u16", "s16", "b16", "f16", "bf16":
+		return 2
+	case "u32", "s32", "b32", "f32", "f16x2", "bf16x2":
+		return 4
+	case "u64", "s64", "b64", "f64":
+		return 8
+	}
+	return 0
+}
+
+// constantBits are the bits of a number as a value of a type.
+func constantBits(o *ptx.Operand, typ string) uint64 {
+	v := o.Value
+	switch {
+	case o.Kind == ptx.F32Arg && typ == "f64":
+		return math.Float64bits(float64(math.Float32frombits(uint32(v))))
+	case o.Kind == ptx.F64Arg && typ == "f32":
+		return uint64(math.Float32bits(float32(math.Float64frombits(v))))
+	}
+	if size := typeBytes(typ); size < 8 {
+		v &= 1<<(8*size) - 1
+	}
+	return v
+}
+
+func (l *lowering) symbolOf(o *ptx.Operand) symbol {
+	s, ok := l.symbols[symbolKey{o.Var, o.Text}]
+	if !ok || o.Generic {
+		l.fail(o.Pos, "", "the address of %s is not executed here", o)
+	}
+	return s
+}

@@ -1,0 +1,142 @@
+// Package ptxvm executes compiled kernels, PTX text as nvcc, clang and Triton write it, on the CPU.
+//
+// A warp is executed at once: every register is 32 lanes, and an instruction is dispatched once for all of them.
+// Threads of a warp part at branches and meet again at the immediate post-dominator. Blocks of a grid are independent.
+//
+// What is not in the table of instructions is refused when a kernel is loaded, with its name and place: a kernel that
+// runs here is executed as a whole or not at all.
+package ptxvm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// Program is a kernel that can be launched.
+type Program struct {
+	File   *ptx.File
+	Kernel *ptx.Function
+	Params []Param
+
+	code             []ins
+	n32, n64, nPreds int
+	consts           []constant
+	specials         map[string]ref
+	paramBytes       int
+	sharedStatic     int
+	sharedDynamic    bool // it declares shared memory whose size a launch gives
+	localBytes       int  // per thread: arrays, and parameters of functions
+	variables        []variable
+	dynamic          []dynamicUse
+}
+
+// dynamicUse is a slot with an address in dynamic shared memory, which begins behind the static one.
+type dynamicUse struct {
+	slot   ref
+	offset uint64
+}
+
+// Param is a parameter of the kernel. Offsets and sizes are in bytes.
+type Param struct {
+	Name         string
+	Offset, Size int
+}
+
+// constant is a slot with the same value in all lanes.
+type constant struct {
+	slot  ref
+	value uint64
+}
+
+// variable is memory of the module: .global or .const.
+type variable struct {
+	name     string
+	address  uint64
+	data     []byte // initial values
+	readOnly bool
+}
+
+// ins is an instruction ready to run.
+type ins struct {
+	run        func(w *warp, in *ins) // for everything that does not change the way of control
+	kind       control
+	guard      ref    // noRef: none
+	guardFlip  uint32 // ^0 for @!p
+	d, a, b, c ref
+	list       []ref // of vectors
+	f1         func(a uint64) uint64
+	f2         func(a, b uint64) uint64
+	f3         func(a, b, c uint64) uint64
+	fast32     func(d, a, b *lanes32)
+	fast64     func(d, a, b *lanes64)
+	fastSetp   func(a, b *lanes32) uint32
+	cmp        func(a, b uint64) bool
+	combine    string // and, or, xor: with the predicate c
+	flipC      uint32 // ^0 for !c
+	mem        *access
+	target     int // of a branch or a call
+	rejoin     int // where lanes meet again that part here
+	src        *ptx.Instr
+}
+
+// control is how an instruction changes the way of control.
+type control uint8
+
+const (
+	plain    control = iota
+	branch           // to target
+	indexed          // to one of targets
+	enter            // call
+	leave            // the end of a function: back to the caller
+	finish           // the end of the threads
+	barrier          // waits for the block
+	together         // waits for the lanes of a mask, then runs
+)
+
+// Load makes a kernel of a module executable. An empty entry names the only kernel.
+func Load(f *ptx.File, entry string) (*Program, error) {
+	kernel, err := choose(f, entry)
+	if err != nil {
+		return nil, err
+	}
+	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, specials: map[string]ref{}},
+		slots: map[*ptx.Register]ref{}, consts: map[constantKey]ref{}, symbols: map[symbolKey]symbol{},
+		functions: map[*ptx.Function]*lowered{}}
+	if err := l.program(); err != nil {
+		return nil, err
+	}
+	return l.prog, nil
+}
+
+func choose(f *ptx.File, entry string) (*ptx.Function, error) {
+	kernels := f.Kernels()
+	var names []string
+	for _, k := range kernels {
+		if k.Name == entry || entry == "" && len(kernels) == 1 {
+			return k, nil
+		}
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	at := diag.Pos{File: f.Name}
+	switch {
+	case len(kernels) == 0:
+		return nil, diag.Errorf(NoEntry, "", "the module has no kernel").At(at)
+	case entry == "":
+		return nil, diag.Errorf(NoEntry, "name one of them", "the module has %d kernels: %s", len(names),
+			shorten(names)).At(at)
+	}
+	return nil, diag.Errorf(NoEntry, "it has "+shorten(names), "the module has no kernel %s", entry).At(at)
+}
+
+// shorten lists names, the first few of many.
+func shorten(names []string) string {
+	if len(names) > 8 {
+		return strings.Join(names[:8], ", ") + fmt.Sprintf(" and %d more", len(names)-8)
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,85 @@
+package ptxvm
+
+import (
+	"encoding/binary"
+	"math"
+	"testing"
+
+	"gpuemu/internal/ptx"
+)
+
+func loadFixture(t testing.TB, path, entry string) *Program {
+	t.Helper()
+	f, err := ptx.ReadFile("../../testdata/ptx/" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(f, entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func floatBytes(v []float32) []byte {
+	b := make([]byte, 4*len(v))
+	for i, x := range v {
+		binary.LittleEndian.PutUint32(b[4*i:], math.Float32bits(x))
+	}
+	return b
+}
+
+func word(n int) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(n)) }
+
+func softmaxLaunch(rows, n int) (*Launch, []float32) {
+	x := make([]float32, rows*n)
+	for i := range x {
+		x[i] = float32((i*7919)%1000)/100 - 5
+	}
+	return &Launch{Grid: Dim{rows, 1, 1}, Block: Dim{256, 1, 1}, Args: []Arg{{Name: "x", Buffer: floatBytes(x)},
+		{Name: "y", Buffer: make([]byte, 4*rows*n)}, {Value: word(n)}}}, x
+}
+
+func TestSoftmax(t *testing.T) {
+	p := loadFixture(t, "clang19/softmax.ptx", "softmax_block")
+	const rows, n = 3, 1000
+	l, x := softmaxLaunch(rows, n)
+	r, err := p.Run(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		t.Errorf("%s: %s at %v %v %s", f.Class, f.Message, f.Block, f.Thread, f.Instr)
+	}
+	for row := range rows {
+		top, sum := math.Inf(-1), 0.0
+		for _, v := range x[row*n:][:n] {
+			top = max(top, float64(v))
+		}
+		for _, v := range x[row*n:][:n] {
+			sum += math.Exp(float64(v) - top)
+		}
+		for i, v := range x[row*n:][:n] {
+			got := math.Float32frombits(binary.LittleEndian.Uint32(l.Args[1].Buffer[4*(row*n+i):]))
+			want := math.Exp(float64(v)-top) / sum
+			if math.Abs(float64(got)-want) > 1e-5*want+1e-8 {
+				t.Fatalf("row %d, column %d: %g, want %g", row, i, got, want)
+			}
+		}
+	}
+	t.Logf("%d warp instructions", r.Steps)
+}
+
+func BenchmarkSoftmax(b *testing.B) {
+	p := loadFixture(b, "clang19/softmax.ptx", "softmax_block")
+	l, _ := softmaxLaunch(128, 1000)
+	var steps uint64
+	for b.Loop() {
+		r, err := p.Run(l)
+		if err != nil || len(r.Findings) > 0 {
+			b.Fatal(err, r.Findings)
+		}
+		steps += r.Steps
+	}
+	b.ReportMetric(float64(steps)*32/b.Elapsed().Seconds()/1e6, "M-thread-instr/s")
+}

@@ -1,0 +1,292 @@
+package ptxvm
+
+import (
+	"fmt"
+	"iter"
+	"math/bits"
+	"slices"
+)
+
+// This file implements warps: threads that execute together, part at branches and meet again.
+
+// warp is 32 threads of a block.
+type warp struct {
+	file
+	cta   *cta
+	index int
+	mask  uint32 // lanes that execute the current instruction
+	alive uint32 // lanes that have not finished
+	local []byte // local memory, lane after lane
+
+	paths []path
+	free  []int // paths that are not in use
+	ready []int // paths that can go on, the next one last
+	met   []int // paths that wait for other lanes of the warp
+	steps uint64
+}
+
+// path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
+type path struct {
+	pc     int
+	rejoin int // where the path ends and its parent goes on; -1 for the first one
+	mask   uint32
+	parent int
+	kids   int
+	calls  []int // where functions go back to
+}
+
+// lanes yields the active lanes, the lowest first.
+func (w *warp) lanes() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for m := w.mask; m != 0; m &= m - 1 {
+			if !yield(bits.TrailingZeros32(m)) {
+				return
+			}
+		}
+	}
+}
+
+// reset makes a warp ready for a block.
+func (w *warp) reset(c *cta, index int) {
+	p := c.grid.prog
+	w.cta, w.index, w.steps = c, index, 0
+	if w.r32 == nil {
+		w.r32, w.r64, w.p = make([]lanes32, p.n32), make([]lanes64, p.n64), make([]uint32, p.nPreds)
+		w.local = make([]byte, warpSize*p.localBytes)
+		for _, k := range p.consts {
+			w.broadcast(k.slot, k.value)
+		}
+		for _, d := range p.dynamic {
+			w.broadcast(d.slot, uint64(p.dynamicStart())+d.offset)
+		}
+	}
+	threads := min(c.grid.threads-index*warpSize, warpSize)
+	w.alive = allLanes >> (warpSize - threads)
+	for name, slot := range p.specials {
+		w.special(slot, name)
+	}
+	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
+	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
+}
+
+// newPath adds a path and makes it the next one to go on.
+func (w *warp) newPath(p path) {
+	if n := len(w.free); n > 0 {
+		i := w.free[n-1]
+		w.free = w.free[:n-1]
+		w.paths[i] = p
+		w.ready = append(w.ready, i)
+		return
+	}
+	w.paths = append(w.paths, p)
+	w.ready = append(w.ready, len(w.paths)-1)
+}
+
+// rotate gives the other paths their turn: lanes that wait in a loop for other lanes must not keep them from going on.
+func (w *warp) rotate() {
+	last := len(w.ready) - 1
+	next := w.ready[last]
+	copy(w.ready[1:], w.ready[:last])
+	w.ready[0] = next
+}
+
+// run executes until all paths have ended or wait, or the steps are used up.
+func (w *warp) run(steps int) {
+	code := w.cta.grid.prog.code
+	for len(w.ready) > 0 {
+		i := w.ready[len(w.ready)-1]
+		p := &w.paths[i]
+		for {
+			if p.pc == p.rejoin {
+				w.end(i)
+				break
+			}
+			if steps--; steps < 0 {
+				w.rotate()
+				return
+			}
+			in := &code[p.pc]
+			mask := p.mask
+			if in.guard != noRef {
+				mask &= w.p[in.guard.index()] ^ in.guardFlip
+			}
+			w.steps++
+			if in.kind == plain {
+				if mask != 0 {
+					w.mask = mask
+					in.run(w, in)
+					if w.cta.stopped {
+						return
+					}
+				}
+				p.pc++
+				continue
+			}
+			if !w.control(i, in, mask) {
+				break
+			}
+			p = &w.paths[i] // new paths may have moved it
+		}
+		if len(w.ready) == 0 && len(w.met) > 0 {
+			w.missing()
+		}
+	}
+}
+
+// end is a path that reaches the place where it meets the others.
+func (w *warp) end(i int) {
+	p := &w.paths[i]
+	w.ready = w.ready[:len(w.ready)-1]
+	w.free = append(w.free, i)
+	parent := &w.paths[p.parent]
+	if parent.kids--; parent.kids == 0 {
+		w.resume(p.parent)
+	}
+}
+
+// resume lets a path go on whose children have ended, or ends it if none of its lanes is alive.
+func (w *warp) resume(i int) {
+	for {
+		p := &w.paths[i]
+		if p.mask &= w.alive; p.mask != 0 {
+			w.ready = append(w.ready, i)
+			return
+		}
+		w.free = append(w.free, i)
+		if p.parent < 0 {
+			return
+		}
+		parent := &w.paths[p.parent]
+		if parent.kids--; parent.kids > 0 {
+			return
+		}
+		i = p.parent
+	}
+}
+
+// control executes an instruction that changes the way of control, and reports whether the path goes on at once.
+func (w *warp) control(i int, in *ins, mask uint32) bool {
+	p := &w.paths[i]
+	switch in.kind {
+	case branch:
+		return w.branch(i, in, mask)
+	case enter:
+		if mask == 0 {
+			p.pc++
+			return true
+		}
+		if mask != p.mask {
+			panic("ptxvm: internal error: a call under a guard")
+		}
+		p.calls = append(p.calls[:len(p.calls):len(p.calls)], p.pc+1)
+		p.pc = in.target
+	case leave:
+		n := len(p.calls) - 1
+		p.pc, p.calls = p.calls[n], p.calls[:n]
+	case finish:
+		w.alive &^= mask
+		if p.mask &^= mask; p.mask != 0 {
+			p.pc++
+			return true
+		}
+		w.ready = w.ready[:len(w.ready)-1]
+		w.resume(i)
+		return false
+	case barrier:
+		p.pc++
+		return w.arrive(i, in, mask)
+	case together:
+		return w.meet(i, in, mask)
+	default:
+		panic(fmt.Sprintf("ptxvm: internal error: control %d", in.kind))
+	}
+	return true
+}
+
+func (w *warp) branch(i int, in *ins, taken uint32) bool {
+	p := &w.paths[i]
+	stay := p.mask &^ taken
+	switch {
+	case stay == 0:
+		p.pc = in.target
+		return true
+	case taken == 0:
+		p.pc++
+		return true
+	case in.rejoin == p.rejoin && p.pc+1 == in.rejoin: // lanes leave a loop, and wait behind it
+		p.mask, p.pc = taken, in.target
+		return true
+	case in.rejoin == p.rejoin && in.target == in.rejoin:
+		p.mask, p.pc = stay, p.pc+1
+		return true
+	}
+	next := p.pc + 1
+	p.pc = in.rejoin
+	w.ready = w.ready[:len(w.ready)-1]
+	calls := p.calls
+	for _, kid := range []path{{pc: in.target, mask: taken}, {pc: next, mask: stay}} {
+		if kid.pc == in.rejoin {
+			continue
+		}
+		kid.rejoin, kid.parent, kid.calls = in.rejoin, i, calls
+		w.paths[i].kids++
+		w.newPath(kid)
+	}
+	return false
+}
+
+// meet executes an instruction for which all lanes of its member mask must be there, or lets the path wait for them. It
+// reports whether the path goes on at once.
+func (w *warp) meet(i int, in *ins, mask uint32) bool {
+	p := &w.paths[i]
+	if mask == 0 {
+		p.pc++
+		return true
+	}
+	lane := bits.TrailingZeros32(mask)
+	members := uint32(w.get(in.c, lane))
+	if members&mask != mask {
+		w.report(in, lane, BadMask, "member mask %#08x does not name lanes %#08x that execute the instruction", members,
+			mask&^members)
+		return false
+	}
+	members &= w.alive
+	if mask == members {
+		w.mask = mask
+		in.run(w, in)
+		p.pc++
+		return true
+	}
+	w.ready = w.ready[:len(w.ready)-1]
+	w.met = append(w.met, i)
+	here := uint32(0)
+	for _, j := range w.met {
+		if w.paths[j].pc == p.pc {
+			here |= w.paths[j].mask
+		}
+	}
+	if here&members != members {
+		return false
+	}
+	w.mask = members
+	in.run(w, in)
+	at := p.pc
+	w.met = slices.DeleteFunc(w.met, func(j int) bool {
+		if w.paths[j].pc != at {
+			return false
+		}
+		w.paths[j].pc++
+		w.ready = append(w.ready, j)
+		return true
+	})
+	return false
+}
+
+// missing reports a path that waits for lanes which have gone elsewhere.
+func (w *warp) missing() {
+	p := &w.paths[w.met[0]]
+	in := &w.cta.grid.prog.code[p.pc]
+	lane := bits.TrailingZeros32(p.mask)
+	members := uint32(w.get(in.c, lane)) & w.alive
+	w.report(in, lane, BadMask, "member mask %#08x names lanes %#08x that do not come here", members, members&^p.mask)
+}
