@@ -160,14 +160,26 @@ func (f *kernelFlags) run(
 	return exitWith(exit(l.doc))
 }
 
-// files are the files named by flags and argument, and the kernel's name. An argument that is a file, or looks like
-// one, is a file.
+// compiledEndings are those of files that may hold compiled kernels, or are compiled.
+var compiledEndings = []string{".ptx", ".cubin", ".fatbin", ".cu", ".cuh", ".sass", ".o", ".obj", ".a", ".so", ".dll",
+	".exe"}
+
+// isFile reports whether an argument stands for a file, there or not: else it is the name of a kernel, which may have
+// dots in it, too, and be that of a directory.
+func isFile(arg string) bool {
+	if strings.ContainsRune(arg, filepath.Separator) || slices.Contains(compiledEndings, filepath.Ext(arg)) {
+		return true
+	}
+	info, err := os.Stat(arg)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// files are the files named by flags and argument, and the kernel's name.
 func (f *kernelFlags) files() (files []string, name string, err error) {
 	name = f.name
 	if f.arg != "" {
-		_, statErr := os.Stat(f.arg)
 		switch {
-		case strings.ContainsRune(f.arg, filepath.Separator) || filepath.Ext(f.arg) != "" || statErr == nil:
+		case isFile(f.arg):
 			files = append(files, f.arg)
 		case name != "" && name != f.arg:
 			return nil, "", diag.Errorf(Usage, "give one of them", "the kernel is %q and, with -k, %q", f.arg, name)
