@@ -140,7 +140,6 @@ type desk struct {
 	parts    []*submittedPart
 	projects map[[2]string]campaign.Project
 	files    map[string]*sharedFile
-	images   tensor.Images     // their forms; used by all judges
 	taken    map[string][]span // of the files, by parts before; in order
 	free     chan struct{}     // has room for another judgement
 	work     chan func()       // judgements, for the judges

@@ -167,57 +167,57 @@ func CaseSeed(master uint64, op string, i int) uint64 {
 }
 
 // Case returns case i, counted from 0. It depends on schema, strategy, master seed and i alone.
-func (c *Stream) Case(i int) (opspec.Case, error) {
+func (s *Stream) Case(i int) (opspec.Case, error) {
 	if i < 0 {
 		return opspec.Case{}, diag.Errorf(BadStrategy, "", "case %d: want an index of at least 0", i)
 	}
-	root := rng.New(CaseSeed(c.master, c.schema.Name, i))
-	out := opspec.Case{Op: c.schema.Name, Seed: root.Seed(), Gen: opspec.GenVersion}
-	out.DType = c.dtypes[root.Derive("v1/dtype").Intn(len(c.dtypes))]
-	choice, err := c.shapes.choose(root)
+	root := rng.New(CaseSeed(s.master, s.schema.Name, i))
+	out := opspec.Case{Op: s.schema.Name, Seed: root.Seed(), Gen: opspec.GenVersion}
+	out.DType = s.dtypes[root.Derive("v1/dtype").Intn(len(s.dtypes))]
+	choice, err := s.shapes.choose(root)
 	if err != nil {
 		return opspec.Case{}, err
 	}
-	for k := range c.schema.Dims {
-		if d := &c.schema.Dims[k]; !d.Derived() {
+	for k := range s.schema.Dims {
+		if d := &s.schema.Dims[k]; !d.Derived() {
 			out.Dims = append(out.Dims, opspec.DimValue{Name: d.Name, Value: choice.dims[d.Name]})
 		}
 	}
-	for k := range c.schema.Attrs {
-		name := c.schema.Attrs[k].Name
+	for k := range s.schema.Attrs {
+		name := s.schema.Attrs[k].Name
 		out.Attrs = append(out.Attrs, opspec.AttrValue{Name: name, Value: choice.attrs[name]})
 	}
-	for k := range c.schema.Inputs {
-		in := &c.schema.Inputs[k]
+	for k := range s.schema.Inputs {
+		in := &s.schema.Inputs[k]
 		elem, err := in.ElemType(out.DType)
 		if err != nil {
 			return opspec.Case{}, err
 		}
 		shape := choice.inputs[in.Name]
-		layouts := c.strategy.Layouts
+		layouts := s.strategy.Layouts
 		out.Inputs = append(out.Inputs, opspec.CaseInput{
 			Name: in.Name, DType: elem, Shape: shape,
 			Layout: effectiveLayout(layouts[root.Derive("v1/layout/"+in.Name).Intn(len(layouts))], shape, in),
-			Values: c.values(root, in, elem),
+			Values: s.values(root, in, elem),
 		})
 	}
 	return out, nil
 }
 
 // values returns the concrete distribution of an input.
-func (c *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) string {
+func (s *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) string {
 	if name := roleDistribution(in, elem); name != "" {
 		return name
 	}
 	r := root.Derive("v1/dist/" + in.Name)
-	name := c.strategy.Values
+	name := s.strategy.Values
 	switch {
 	case name == mixed:
 		name = drawMixed(root, r, in.Role)
 	case in.Role == opspec.RoleWeight && r.Intn(4) != 0:
 		name = "normal" // weights far from usual hide what the data would show
 	}
-	if d, _ := findDistribution(name); d != nil && d.nonFinite && c.strategy.FiniteOnly {
+	if d, _ := findDistribution(name); d != nil && d.nonFinite && s.strategy.FiniteOnly {
 		name += finiteSuffix
 	}
 	return name
