@@ -14,6 +14,8 @@ type builder struct {
 	fn  *ptx.Function
 	in  *ptx.Instr
 	out ins
+
+	done bool // all of its code is there
 }
 
 // typ is the type of the instruction: its last modifier that is one, not counting how many.
@@ -70,6 +72,9 @@ func (b *builder) srcOf(o *ptx.Operand, typ string) ref {
 	case ptx.IntArg, ptx.F32Arg, ptx.F64Arg:
 		return b.constant(classOf(typ), constantBits(o, typ))
 	case ptx.SymbolArg:
+		if o.Func != nil && classOf(typ) == class64 {
+			return b.constant(class64, b.functionAddress(o.Func))
+		}
 		if o.Var != nil {
 			s := b.symbolOf(o)
 			return b.address(s, o.Offset, classOf(typ))

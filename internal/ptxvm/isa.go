@@ -28,21 +28,25 @@ type group struct {
 
 // sets are choices with a name.
 var sets = map[string]string{
-	"$rnd":   ".rn|.rz|.rm|.rp",
-	"$rndi":  ".rni|.rzi|.rmi|.rpi",
-	"$int":   ".u16|.s16|.u32|.s32|.u64|.s64",
-	"$int32": ".u32|.s32",
-	"$bits":  ".b16|.b32|.b64",
-	"$move":  ".b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64",
-	"$data":  ".b8|.b16|.b32|.b64|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f32|.f64",
-	"$cmp":   ".eq|.ne|.lt|.le|.gt|.ge|.lo|.ls|.hi|.hs",
-	"$fcmp":  ".eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan",
-	"$bool":  ".and|.or|.xor",
-	"$space": ".global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func",
-	"$cache": ".ca|.cg|.cs|.lu|.cv|.wb|.wt",
-	"$l1":    ".L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate",
-	"$l2":    ".L2::64B|.L2::128B|.L2::256B",
-	"$scope": ".cta|.cluster|.gpu|.sys",
+	"$rnd":    ".rn|.rz|.rm|.rp",
+	"$rndi":   ".rni|.rzi|.rmi|.rpi",
+	"$int":    ".u16|.s16|.u32|.s32|.u64|.s64",
+	"$int32":  ".u32|.s32",
+	"$bits":   ".b16|.b32|.b64",
+	"$move":   ".b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64",
+	"$data":   ".b8|.b16|.b32|.b64|.u8|.u16|.u32|.u64|.s8|.s16|.s32|.s64|.f32|.f64",
+	"$cmp":    ".eq|.ne|.lt|.le|.gt|.ge|.lo|.ls|.hi|.hs",
+	"$fcmp":   ".eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan",
+	"$bool":   ".and|.or|.xor",
+	"$space":  ".global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func",
+	"$memory": ".global|.shared|.shared::cta",
+	"$cache":  ".ca|.cg|.cs|.lu|.cv|.wb|.wt",
+	"$l1":     ".L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate",
+	"$l2":     ".L2::64B|.L2::128B|.L2::256B",
+	"$keep":   ".L2::evict_normal|.L2::evict_unchanged|.L2::evict_first|.L2::evict_last",
+	"$order":  ".relaxed|.acquire|.release|.acq_rel",
+	"$vec":    ".v2|.v4|.v8",
+	"$scope":  ".cta|.cluster|.gpu|.sys",
 }
 
 // parse divides the syntax.
@@ -84,7 +88,8 @@ func (r *row) matches(mods []string) (bool, int) {
 // rowsOf has the rows by opcode.
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
-	for _, list := range [][]row{intRows, floatRows, convertRows, memoryRows, controlRows, warpRows} {
+	for _, list := range [][]row{intRows, floatRows, convertRows, memoryRows, atomicRows, callRows, controlRows,
+		warpRows} {
 		for i := range list {
 			r := &list[i]
 			r.parse()

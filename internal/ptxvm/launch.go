@@ -42,6 +42,8 @@ const (
 	BarrierDivergence Class = "barrier_divergence"
 	BadMask           Class = "bad_mask"
 	Deadlock          Class = "deadlock"
+	Assertion         Class = "assert" // assert() of the kernel
+	Trap              Class = "trap"   // the kernel stops itself
 )
 
 // Finding is something a kernel does that it should not.
@@ -57,6 +59,7 @@ type Finding struct {
 type Result struct {
 	Findings []Finding
 	Steps    uint64 // instructions of warps
+	Printed  []byte // what printf has written, at most printLimit bytes
 }
 
 // usualSteps is the limit of a launch that names none: some minutes.
@@ -83,14 +86,20 @@ type cta struct {
 	stopped  bool
 }
 
+// barrierState is what has arrived at a barrier since it was last complete.
 type barrierState struct {
-	arrived int
-	waiting []waiting
+	arrived  int // threads
+	expected int // threads; 0 for all of the block that are alive
+	yes      int // threads whose predicate was true, and
+	no       int // false, of bar.red
+	waiting  []waiting
 }
 
 type waiting struct {
 	warp *warp
 	path int
+	mask uint32 // lanes that wait
+	in   *ins
 }
 
 // dynamicStart is where dynamic shared memory begins.
@@ -204,9 +213,7 @@ func (c *cta) run() error {
 func (c *cta) deadlock() {
 	for id := range c.barriers {
 		for _, x := range c.barriers[id].waiting {
-			p := &x.warp.paths[x.path]
-			in := &c.grid.prog.code[p.pc-1]
-			x.warp.report(in, firstLane(p.mask), Deadlock, "waits at barrier %d for threads that do not come", id)
+			x.warp.report(x.in, firstLane(x.mask), Deadlock, "waits at barrier %d for threads that do not come", id)
 			return
 		}
 	}
@@ -222,43 +229,81 @@ func firstLane(mask uint32) int {
 	return 0
 }
 
-// arrive lets lanes wait at a barrier until all threads of the block that are alive are there. It reports whether they
-// go on at once.
+// arrive counts lanes at a barrier and lets them wait until it is complete, if they are to wait. It reports whether the
+// path goes on at once.
 func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	if mask == 0 {
 		return true
 	}
 	lane := firstLane(mask)
 	id := w.get(in.a, lane)
-	p := &w.paths[i]
 	if id > 15 {
 		w.report(in, lane, BarrierDivergence, "barrier %d does not exist", id)
 		return false
 	}
-	if mask != w.alive {
+	if in.bar.aligned && mask != w.alive {
 		w.report(in, lane, BarrierDivergence, "lanes %#08x of %#08x arrive, but all of a warp must arrive together", mask,
 			w.alive)
 		return false
 	}
 	b := &w.cta.barriers[id]
-	b.arrived += countLanes(p.mask)
-	b.waiting = append(b.waiting, waiting{w, i})
-	w.ready = w.ready[:len(w.ready)-1]
-	expected := 0
+	count := countLanes(mask)
 	if in.b != noRef {
-		expected = int(w.get(in.b, lane))
-	} else {
-		for _, x := range w.cta.warps {
-			expected += countLanes(x.alive)
+		b.expected = int(w.get(in.b, lane))
+		if mask == w.alive { // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
+			count = warpSize
 		}
 	}
-	if b.arrived >= expected {
-		for _, x := range b.waiting {
-			x.warp.ready = append(x.warp.ready, x.path)
-		}
-		*b = barrierState{}
+	b.arrived += count
+	if in.c != noRef {
+		yes := countLanes((w.p[in.c.index()] ^ in.flipC) & mask)
+		b.yes, b.no = b.yes+yes, b.no+countLanes(mask)-yes
 	}
-	return false
+	if !in.bar.goesOn {
+		b.waiting = append(b.waiting, waiting{w, i, mask, in})
+		w.ready = w.ready[:len(w.ready)-1]
+	}
+	w.cta.settle(b)
+	return false // paths of this warp may have become ready
+}
+
+// settle lets the threads at a barrier go on if it is complete.
+func (c *cta) settle(b *barrierState) {
+	expected := b.expected
+	if expected == 0 {
+		for _, w := range c.warps {
+			expected += countLanes(w.alive)
+		}
+	}
+	if b.arrived < expected {
+		return
+	}
+	for _, x := range b.waiting {
+		x.warp.ready = append(x.warp.ready, x.path)
+		if x.in.d == noRef {
+			continue
+		}
+		result := uint64(b.yes)
+		switch x.in.combine {
+		case "and":
+			result = truth(b.no == 0)
+		case "or":
+			result = truth(b.yes != 0)
+		}
+		for m := x.mask; m != 0; m &= m - 1 {
+			x.warp.set(x.in.d, firstLane(m), result)
+		}
+	}
+	*b = barrierState{waiting: b.waiting[:0]}
+}
+
+// gone completes the barriers at which everybody who is left waits, after threads have finished.
+func (c *cta) gone() {
+	for id := range c.barriers {
+		if b := &c.barriers[id]; b.arrived > 0 && b.expected == 0 {
+			c.settle(b)
+		}
+	}
 }
 
 func countLanes(mask uint32) (n int) {
@@ -295,6 +340,19 @@ var specialValues = map[string]func(w *warp, t int) int{
 	"%laneid":   func(_ *warp, t int) int { return t % warpSize },
 	"%warpid":   func(w *warp, _ int) int { return w.index },
 	"WARP_SZ":   func(*warp, int) int { return warpSize },
+	"%nwarpid":  func(w *warp, _ int) int { return len(w.cta.warps) },
+	"%smid":     func(*warp, int) int { return 0 },
+	"%nsmid":    func(*warp, int) int { return 1 },
+	"%gridid":   func(*warp, int) int { return 0 },
+
+	"%lanemask_eq": func(_ *warp, t int) int { return 1 << (t % warpSize) },
+	"%lanemask_lt": func(_ *warp, t int) int { return 1<<(t%warpSize) - 1 },
+	"%lanemask_le": func(_ *warp, t int) int { return 2<<(t%warpSize) - 1 },
+	"%lanemask_gt": func(_ *warp, t int) int { return int(allLanes) &^ (2<<(t%warpSize) - 1) },
+	"%lanemask_ge": func(_ *warp, t int) int { return int(allLanes) &^ (1<<(t%warpSize) - 1) },
+
+	"%dynamic_smem_size": func(w *warp, _ int) int { return w.cta.grid.launch.DynamicShared },
+	"%total_smem_size":   func(w *warp, _ int) int { return len(w.cta.shared) },
 }
 
 // special fills the slot of a special register.

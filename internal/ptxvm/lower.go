@@ -2,6 +2,9 @@ package ptxvm
 
 import (
 	"math"
+	"math/bits"
+	"slices"
+	"strconv"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
@@ -29,7 +32,11 @@ type lowering struct {
 	symbols   map[symbolKey]symbol
 	functions map[*ptx.Function]*lowered
 	todo      []*ptx.Function
+	calls     []callSite
 	module    uint64 // where the next variable of the module begins
+	inits     []initial
+	at        *ptx.Instr               // that is being lowered
+	addresses map[*ptx.Function]uint64 // of functions, in the order in which they were asked for
 	err       error
 }
 
@@ -42,6 +49,13 @@ type constantKey struct {
 type symbolKey struct {
 	v    *ptx.Variable
 	name string
+}
+
+// initial is a variable of the module with initial values.
+type initial struct {
+	v     *ptx.Variable
+	init  *ptx.Init
+	index int // in Program.variables
 }
 
 // symbol is where a variable lies, in its own space.
@@ -66,34 +80,23 @@ func (l *lowering) program() error {
 	l.module = moduleBase
 	l.kernelParams()
 	l.moduleVariables()
+	l.takenAddresses()
 	l.function(l.prog.Kernel)
 	for len(l.todo) > 0 && l.err == nil {
 		fn := l.todo[0]
 		l.todo = l.todo[1:]
 		l.function(fn)
 	}
+	for _, i := range l.inits {
+		l.initial(i.v, i.init, l.prog.variables[i.index].data)
+	}
+	l.connect()
 	if l.err != nil {
 		return l.err
-	}
-	for i := range l.prog.code {
-		in := &l.prog.code[i]
-		if in.kind == enter {
-			in.target = l.functions[in.callee()].start
-		}
 	}
 	l.prog.consts = make([]constant, 0, len(l.consts))
 	for key, slot := range l.consts {
 		l.prog.consts = append(l.prog.consts, constant{slot, key.value})
-	}
-	return nil
-}
-
-// callee is the function that a call names.
-func (in *ins) callee() *ptx.Function {
-	for i := range in.src.Args {
-		if f := in.src.Args[i].Func; f != nil {
-			return f
-		}
 	}
 	return nil
 }
@@ -110,6 +113,8 @@ func (l *lowering) sizeOf(v *ptx.Variable, n *ptx.Name) (size, align int) {
 		elem *= 2
 	case "v4":
 		elem *= 4
+	case "v8":
+		elem *= 8
 	}
 	size, align = elem, elem
 	for _, d := range n.Dims {
@@ -150,9 +155,6 @@ func (l *lowering) moduleVariables() {
 		}
 		l.declare(v)
 	}
-	for i := range l.prog.variables {
-		l.initialise(i)
-	}
 }
 
 // declare gives a variable its place.
@@ -166,7 +168,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 		}
 		switch spaceOf(v.Space) {
 		case sharedSpace:
-			if size == 0 {
+			if size == 0 && slices.Contains(v.Linkage, "extern") {
 				l.prog.sharedDynamic = true
 				l.symbols[key] = symbol{sharedSpace, dynamicShared, 0}
 				continue
@@ -175,10 +177,16 @@ func (l *lowering) declare(v *ptx.Variable) {
 			l.symbols[key] = symbol{sharedSpace, uint64(at), size}
 			l.prog.sharedStatic = at + size
 		case globalSpace, constSpace:
+			if slices.Contains(v.Linkage, "extern") { // refused where it is used
+				continue
+			}
 			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
 			l.symbols[key] = symbol{globalSpace, at, size}
 			l.module = at + uint64(size) + guardGap
 			l.prog.variables = append(l.prog.variables, variable{n.Name, at, make([]byte, size), v.Space == "const"})
+			if n.Init != nil {
+				l.inits = append(l.inits, initial{v, n.Init, len(l.prog.variables) - 1})
+			}
 		case localSpace, paramSpace:
 			at := alignUp(l.prog.localBytes, align)
 			l.symbols[key] = symbol{localSpace, uint64(at), size}
@@ -192,21 +200,6 @@ func (l *lowering) declare(v *ptx.Variable) {
 // dynamicShared stands for the address behind all static shared memory, which is known at the end.
 const dynamicShared = math.MaxUint64
 
-// initialise writes the initial values of a variable.
-func (l *lowering) initialise(i int) {
-	variable := &l.prog.variables[i]
-	for key, s := range l.symbols {
-		if s.address != variable.address || s.space != globalSpace {
-			continue
-		}
-		for j := range key.v.Names {
-			if n := &key.v.Names[j]; n.Name == key.name && n.Init != nil {
-				l.initial(key.v, n.Init, variable.data)
-			}
-		}
-	}
-}
-
 // initial writes one initial value, or a list, and returns how many bytes it filled.
 func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
 	if in.List != nil {
@@ -217,14 +210,35 @@ func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
 		return n
 	}
 	size := typeBytes(v.Type)
-	if in.Mask != "" || in.Value.Kind == ptx.SymbolArg {
-		l.fail(in.Pos, "", "addresses as initial values are not executed here")
-		return size
+	value := constantBits(&in.Value, v.Type)
+	if in.Value.Kind == ptx.SymbolArg {
+		value = l.initialAddress(&in.Value)
+	}
+	if in.Mask != "" { // 0xFF00(symbol): the bytes of the mask, moved to the lowest place (PTX ISA 5.4.5)
+		mask, err := strconv.ParseUint(in.Mask, 0, 64)
+		if err != nil || mask == 0 {
+			l.fail(in.Pos, "", "mask %s of an initial value is not executed here", in.Mask)
+			return size
+		}
+		value = value & mask >> bits.TrailingZeros64(mask)
 	}
 	if len(data) >= size {
-		putBytes(data, constantBits(&in.Value, v.Type), size)
+		putBytes(data, value, size)
 	}
 	return size
+}
+
+// initialAddress is the address of a variable or a function in an initial value. Variables of the module have the same
+// address in their space as among generic addresses; shared ones have none before a block runs.
+func (l *lowering) initialAddress(o *ptx.Operand) uint64 {
+	if o.Func != nil {
+		return l.functionAddress(o.Func) + uint64(o.Offset)
+	}
+	s, ok := l.symbols[symbolKey{o.Var, o.Text}]
+	if !ok || s.space != globalSpace {
+		l.fail(o.Pos, "", "the address of %s as an initial value is not executed here", o.Text)
+	}
+	return s.address + uint64(o.Offset)
 }
 
 // function makes the code of a function. Its last instruction leaves it, and every ret goes there, so that lanes which
@@ -236,6 +250,9 @@ func (l *lowering) function(fn *ptx.Function) {
 	}
 	f := &lowered{start: len(l.prog.code)}
 	l.functions[fn] = f
+	if !fn.Entry {
+		l.formals(fn)
+	}
 	l.locals(fn.Body)
 	starts := make([]int, len(fn.Code)+1) // code index of each instruction
 	for i, in := range fn.Code {
@@ -276,12 +293,16 @@ func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
 	for i := f.start; i < f.end; i++ {
 		in := &l.prog.code[i]
 		switch {
-		case in.kind == branch && in.src.Op == "ret":
-			in.target = f.end
-		case in.kind == branch:
-			in.target = starts[in.src.Args[0].Label.Index]
-		default:
+		case in.kind != branch && in.kind != indexed || placed(in.src):
 			continue
+		case in.src.Op == "ret":
+			in.target = f.end
+		case in.kind == indexed:
+			for _, to := range in.src.Args[1].Targets.List {
+				in.targets = append(in.targets, starts[to.Label.Index])
+			}
+		default:
+			in.target = starts[in.src.Args[0].Label.Index]
 		}
 		in.rejoin = f.end
 		if p := post[graph.BlockOf(in.src.Index)]; p >= 0 {
@@ -301,6 +322,7 @@ func (l *lowering) instruction(fn *ptx.Function, in *ptx.Instr) {
 		}
 		return
 	}
+	l.at = in
 	b := &builder{lowering: l, fn: fn, in: in, out: ins{guard: noRef, src: in}}
 	if in.Guard != nil {
 		b.out.guard = l.register(in.Guard)
@@ -309,7 +331,7 @@ func (l *lowering) instruction(fn *ptx.Function, in *ptx.Instr) {
 		}
 	}
 	r.build(b)
-	if l.err == nil {
+	if l.err == nil && !b.done {
 		l.prog.code = append(l.prog.code, b.out)
 	}
 }
@@ -363,6 +385,9 @@ func (l *lowering) special(o *ptx.Operand, class ref) ref {
 	if o.Field != "" {
 		name += "." + o.Field
 	}
+	if shift, ok := clocks[name]; ok {
+		return l.clock(o.Pos, class, shift)
+	}
 	if _, ok := specialValues[name]; !ok {
 		l.fail(o.Pos, "", "special register %s is not executed here", name)
 		return 0
@@ -376,6 +401,22 @@ func (l *lowering) special(o *ptx.Operand, class ref) ref {
 		slot = l.slot(o.Pos, map[ref]string{class32: "b32", class64: "b64"}[class])
 		l.prog.specials[key] = slot
 	}
+	return slot
+}
+
+// clocks are the special registers that count, with the bits that they leave out.
+var clocks = map[string]int{"%clock": 0, "%clock64": 0, "%clock_hi": 32, "%globaltimer": 0, "%globaltimer_lo": 0,
+	"%globaltimer_hi": 32}
+
+// clock is a slot that gets the time just before the instruction reads it. Time is counted in instructions of the warp,
+// and begins above zero as it does on hardware.
+func (l *lowering) clock(at ptx.Pos, class ref, shift int) ref {
+	slot := l.slot(at, map[ref]string{class32: "b32", class64: "b64"}[class])
+	l.prog.code = append(l.prog.code, ins{guard: noRef, d: slot, src: l.at, run: func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			w.set(in.d, lane, (1<<20+w.steps)>>shift)
+		}
+	}})
 	return slot
 }
 
@@ -411,7 +452,10 @@ func constantBits(o *ptx.Operand, typ string) uint64 {
 
 func (l *lowering) symbolOf(o *ptx.Operand) symbol {
 	s, ok := l.symbols[symbolKey{o.Var, o.Text}]
-	if !ok || o.Generic {
+	switch {
+	case !ok && slices.Contains(o.Var.Linkage, "extern"):
+		l.fail(o.Pos, "link the modules first", "%s is defined in another module", o.Text)
+	case !ok || o.Generic && s.space != globalSpace:
 		l.fail(o.Pos, "", "the address of %s is not executed here", o)
 	}
 	return s

@@ -78,8 +78,10 @@ type ins struct {
 	combine    string // and, or, xor: with the predicate c
 	flipC      uint32 // ^0 for !c
 	mem        *access
-	target     int // of a branch or a call
-	rejoin     int // where lanes meet again that part here
+	bar        *barrierUse
+	target     int   // of a branch or a call
+	targets    []int // of a branch by index
+	rejoin     int   // where lanes meet again that part here
 	src        *ptx.Instr
 }
 
@@ -105,7 +107,7 @@ func Load(f *ptx.File, entry string) (*Program, error) {
 	}
 	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, specials: map[string]ref{}},
 		slots: map[*ptx.Register]ref{}, consts: map[constantKey]ref{}, symbols: map[symbolKey]symbol{},
-		functions: map[*ptx.Function]*lowered{}}
+		functions: map[*ptx.Function]*lowered{}, addresses: map[*ptx.Function]uint64{}}
 	if err := l.program(); err != nil {
 		return nil, err
 	}

@@ -5,27 +5,80 @@ import "gpuemu/internal/ptx"
 // This file implements loads, stores and atomic operations.
 
 var memoryRows = []row{
-	{syntax: "ld [$space] [$cache] [.nc] [$l1] [$l2] [.v2|.v4] $data", build: load},
-	{syntax: "ld .volatile [$space] [.v2|.v4] $data", build: load},
-	{syntax: "ld .weak|.relaxed|.acquire [$scope] [$space] [.v2|.v4] $data", build: load},
-	{syntax: "st [$space] [$cache] [$l1] [.v2|.v4] $data", build: store},
-	{syntax: "st .volatile [$space] [.v2|.v4] $data", build: store},
-	{syntax: "st .weak|.relaxed|.release [$scope] [$space] [.v2|.v4] $data", build: store},
+	{syntax: "ld [.weak] [$space] [$cache] [.nc] [$l1] [$keep] [.L2::cache_hint] [$l2] [$vec] $data", build: load},
+	{syntax: "ld .volatile [$space] [$l2] [$vec] $data", build: load},
+	{syntax: "ld .relaxed|.acquire $scope [$space] [$l1] [$keep] [.L2::cache_hint] [$l2] [$vec] $data", build: load},
+	{syntax: "ld .mmio .relaxed .sys [.global] $data", build: load},
+	{syntax: "ldu [.global] [.v2|.v4] $data", build: load},
+	{syntax: "st [.weak] [$space] [$cache] [$l1] [$keep] [.L2::cache_hint] [$vec] $data", build: store},
+	{syntax: "st .volatile [$space] [$vec] $data", build: store},
+	{syntax: "st .relaxed|.release $scope [$space] [$l1] [$keep] [.L2::cache_hint] [$vec] $data", build: store},
+	{syntax: "st .mmio .relaxed .sys [.global] $data", build: store},
 	{syntax: "membar .cta|.gl|.sys", build: nothing},
-	{syntax: "fence .sc|.acq_rel $scope", build: nothing},
-	{syntax: "prefetch .global|.local .L1|.L2", build: nothing},
+	{syntax: "membar .proxy .alias", build: nothing},
+	{syntax: "fence [.sc|.acq_rel|.acquire|.release] $scope", build: nothing},
+	{syntax: "fence .proxy .alias", build: nothing},
+	{syntax: "fence .proxy .async [.global|.shared::cta|.shared::cluster]", build: nothing},
+	{syntax: "fence .mbarrier_init .release .cluster", build: nothing},
+	{syntax: "prefetch [.global|.local] .L1|.L2", build: nothing},
+	{syntax: "prefetch .global .L2::evict_last|.L2::evict_normal", build: nothing},
+	{syntax: "prefetchu .L1", build: nothing},
+	{syntax: "applypriority [.global] .L2::evict_normal", build: nothing},
+	{syntax: "discard [.global] .L2", build: nothing},
+	{syntax: "createpolicy .fractional $keep [.L2::evict_first|.L2::evict_unchanged] .b64", build: policy},
+	{syntax: "createpolicy .range [.global] $keep [.L2::evict_first|.L2::evict_unchanged] .b64", build: policy},
+	{syntax: "createpolicy .cvt .L2 .b64", build: policy},
+	{syntax: "isspacep .global|.const|.local|.shared|.shared::cta|.shared::cluster|.param|.param::entry", build: isSpace},
 }
 
-// access is what a load or a store does.
+// access is what a load, a store or an atomic operation does.
 type access struct {
 	space  space
 	size   int    // bytes of an element
 	typ    string // of an element
 	base   ref    // register with the address, or a constant
 	offset uint64
+	width  int  // bytes of the registers of a load, which may be wider than the elements
+	atomic bool // other atomic accesses may come at the same time
 }
 
+// at is the address of a lane. Addresses in registers of 32 bits wrap there.
+func (m *access) at(w *warp, lane int) uint64 {
+	if m.base.wide() {
+		return w.r64[m.base.index()][lane&31] + m.offset
+	}
+	return uint64(w.r32[m.base.index()][lane&31] + uint32(m.offset))
+}
+
+// nothing makes instructions that change no value: caches and the order of accesses are not modelled.
 func nothing(b *builder) { b.out.run = func(*warp, *ins) {} }
+
+// policy makes a cache policy. Nothing but hints reads it, and hints change no value.
+func policy(b *builder) {
+	b.out.d = b.dst(0, "b64")
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			w.set(in.d, lane, 0)
+		}
+	}
+}
+
+// isSpace tells the space of a generic address. Variables in .const are read-only buffers.
+func isSpace(b *builder) {
+	want := b.spaceMod()
+	b.out.d, b.out.a = b.dst(0, "pred"), b.src(1, "b64")
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			s, at := generic(w.get(in.a, lane))
+			if s == globalSpace {
+				if buf := w.cta.grid.memory.find(at); buf != nil && buf.readOnly {
+					s = constSpace
+				}
+			}
+			w.set(in.d, lane, truth(s == want))
+		}
+	}
+}
 
 // memory reads the address operand.
 func (b *builder) memory(o *ptx.Operand) *access {
@@ -39,6 +92,12 @@ func (b *builder) memory(o *ptx.Operand) *access {
 	switch base.Kind {
 	case ptx.RegisterArg:
 		m.base, m.offset = b.register(base), uint64(base.Offset)
+		if m.space == paramSpace && !b.fn.Entry && !b.in.Has("param::entry") {
+			m.space = localSpace // parameters of functions
+		}
+		if b.err == nil && m.base.class() == classPred {
+			b.fail(o.Pos, "", "a predicate is no address")
+		}
 	case ptx.SymbolArg:
 		s := b.symbolOf(base)
 		if m.space != genericSpace {
@@ -61,13 +120,29 @@ func (b *builder) memory(o *ptx.Operand) *access {
 func load(b *builder) {
 	b.out.mem = b.memory(&b.in.Args[1])
 	b.out.list = b.elements(&b.in.Args[0], true)
+	b.hint(2)
 	b.out.run = runLoad
 }
 
 func store(b *builder) {
 	b.out.mem = b.memory(&b.in.Args[0])
 	b.out.list = b.elements(&b.in.Args[1], false)
+	b.hint(2)
 	b.out.run = runStore
+}
+
+// hint checks how many operands there are: i, and a cache policy if there is a cache hint. It changes nothing.
+func (b *builder) hint(i int) {
+	n := i
+	if b.in.Has("L2::cache_hint") {
+		n++
+	}
+	switch {
+	case len(b.in.Args) != n:
+		b.fail(b.in.Pos, "", "%s has %d operands, not %d", b.in.Mnemonic(), len(b.in.Args), n)
+	case n > i:
+		b.src(i, "b64")
+	}
 }
 
 // elements are the slots of a register or a vector. Registers may be wider than what is loaded or stored.
@@ -76,39 +151,62 @@ func (b *builder) elements(o *ptx.Operand, dst bool) []ref {
 	if o.Kind != ptx.VectorArg {
 		list = []ptx.Operand{*o}
 	}
+	count := 1
+	for _, m := range b.in.Mods {
+		switch m {
+		case "v2", "v4", "v8":
+			count = int(m[1] - '0')
+		}
+	}
+	size, typ := typeBytes(b.typ(0)), b.typ(0)
+	if len(list) != count {
+		b.fail(o.Pos, "", "%s needs %d registers", b.in.Mnemonic(), count)
+		return nil
+	}
 	var refs []ref
 	for i := range list {
 		e := &list[i]
 		switch {
 		case e.Kind == ptx.RegisterArg:
-			refs = append(refs, b.register(e))
+			slot := b.register(e)
+			if b.err == nil && (slot.class() == classPred || typeBytes(e.Reg.Type) < size) {
+				b.fail(e.Pos, "", "register %s is too small for .%s", e.Text, typ)
+			}
+			if e.Reg != nil {
+				b.out.mem.width = typeBytes(e.Reg.Type)
+			}
+			refs = append(refs, slot)
 		case dst:
-			refs = append(refs, b.dstOf(e, b.typ(0)))
+			refs = append(refs, b.dstOf(e, typ))
 		default:
-			refs = append(refs, b.srcOf(e, b.typ(0)))
+			refs = append(refs, b.srcOf(e, typ))
 		}
 	}
 	return refs
 }
 
+// runLoad loads. A register that is wider than its element gets it with its sign, or with zeros.
 func runLoad(w *warp, in *ins) {
 	m := in.mem
 	if w.mask == allLanes && m.size == 4 && len(in.list) == 1 && in.list[0].class() == class32 && w.loadRow(in) {
 		return
 	}
+	n := len(in.list) * m.size
+	extend := m.typ[0] == 's' && m.width > m.size
 	for lane := range w.lanes() {
-		at := w.get(m.base, lane) + m.offset
-		for _, d := range in.list {
-			data := w.reach(in, m, lane, at, m.size, false)
-			if data == nil {
-				return
+		data := w.reach(in, m, lane, m.at(w, lane), n, false)
+		for i, d := range in.list {
+			v := uint64(0)
+			if data != nil {
+				v = getBytes(data[i*m.size:], m.size)
 			}
-			v := getBytes(data, m.size)
-			if m.typ[0] == 's' {
-				v = uint64(signed(v, m.typ))
+			if extend {
+				v = uint64(signed(v, m.typ)) << (64 - 8*m.width) >> (64 - 8*m.width)
 			}
 			w.set(d, lane, v)
-			at += uint64(m.size)
+		}
+		if w.cta.stopped {
+			return
 		}
 	}
 }
@@ -140,15 +238,17 @@ func (w *warp) loadRow(in *ins) bool {
 
 func runStore(w *warp, in *ins) {
 	m := in.mem
+	n := len(in.list) * m.size
 	for lane := range w.lanes() {
-		at := w.get(m.base, lane) + m.offset
-		for _, s := range in.list {
-			data := w.reach(in, m, lane, at, m.size, true)
-			if data == nil {
-				return
-			}
-			putBytes(data, w.get(s, lane), m.size)
-			at += uint64(m.size)
+		data := w.reach(in, m, lane, m.at(w, lane), n, true)
+		if w.cta.stopped {
+			return
+		}
+		if data == nil {
+			continue
+		}
+		for i, s := range in.list {
+			putBytes(data[i*m.size:], w.get(s, lane), m.size)
 		}
 	}
 }

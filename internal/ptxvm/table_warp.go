@@ -8,6 +8,11 @@ var warpRows = []row{
 	{syntax: "shfl .sync .up|.down|.bfly|.idx .b32", build: shuffle},
 	{syntax: "vote .sync .all|.any|.uni .pred", build: vote},
 	{syntax: "vote .sync .ballot .b32", build: vote},
+	{syntax: "match .any .sync .b32|.b64", build: match},
+	{syntax: "match .all .sync .b32|.b64", build: match},
+	{syntax: "redux .sync .add|.min|.max .u32|.s32", build: redux},
+	{syntax: "redux .sync .and|.or|.xor .b32", build: redux},
+	{syntax: "elect .sync", build: elect},
 	{syntax: "activemask .b32", build: func(b *builder) {
 		b.out.d = b.dst(0, "b32")
 		b.out.run = func(w *warp, in *ins) {
@@ -100,6 +105,81 @@ func vote(b *builder) {
 		}
 		for lane := range w.lanes() {
 			w.set(in.d, lane, result)
+		}
+	}
+}
+
+// match finds the lanes that have the same value: d[|p], a, members. For all, d is the members if they all have the same
+// value, and else 0; p says which.
+func match(b *builder) {
+	b.out.kind = together
+	dst, pred := &b.in.Args[0], noRef
+	if dst.Kind == ptx.PairArg {
+		pred = b.dstOf(&dst.List[1], "pred")
+		dst = &dst.List[0]
+	}
+	all := b.in.Mods[0] == "all"
+	if !all && pred != noRef {
+		b.fail(b.in.Pos, "", "%s has no predicate", b.in.Mnemonic())
+	}
+	b.out.d, b.out.a, b.out.c = b.dstOf(dst, "b32"), b.src(1, b.typ(0)), b.src(2, "b32")
+	b.out.list = []ref{pred}
+	b.out.run = func(w *warp, in *ins) {
+		var same lanes32
+		for lane := range w.lanes() {
+			for other := range w.lanes() {
+				if w.get(in.a, lane) == w.get(in.a, other) {
+					same[lane] |= 1 << other
+				}
+			}
+		}
+		for lane := range w.lanes() {
+			if all && same[lane] != w.mask {
+				same[lane] = 0
+			}
+			if p := in.list[0]; p != noRef {
+				w.set(p, lane, truth(same[lane] != 0))
+			}
+			w.set(in.d, lane, uint64(same[lane]))
+		}
+	}
+}
+
+// redux combines the values of all members.
+func redux(b *builder) {
+	t, op := b.typ(0), b.in.Mods[1]
+	b.out.kind, b.out.d, b.out.a, b.out.c = together, b.dst(0, t), b.src(1, t), b.src(2, "b32")
+	f := atomicOp(op, t)
+	b.out.run = func(w *warp, in *ins) {
+		first, v := true, uint64(0)
+		for lane := range w.lanes() {
+			x := w.get(in.a, lane)
+			if first {
+				v, first = x, false
+			} else {
+				v = f(v, x, 0)
+			}
+		}
+		for lane := range w.lanes() {
+			w.set(in.d, lane, cut(v, t))
+		}
+	}
+}
+
+// elect chooses one of the members: d|p, members. Which one is not specified; here and on the hardware it is the lowest.
+func elect(b *builder) {
+	pair := &b.in.Args[0]
+	if pair.Kind != ptx.PairArg {
+		b.fail(pair.Pos, "", "%s needs a register and a predicate", b.in.Mnemonic())
+		return
+	}
+	b.out.kind, b.out.c = together, b.src(1, "b32")
+	b.out.d, b.out.list = b.dstOf(&pair.List[0], "b32"), []ref{b.dstOf(&pair.List[1], "pred")}
+	b.out.run = func(w *warp, in *ins) {
+		leader := firstLane(w.mask)
+		for lane := range w.lanes() {
+			w.set(in.d, lane, uint64(leader))
+			w.set(in.list[0], lane, truth(lane == leader))
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"slices"
 )
 
 // This file implements warps: threads that execute together, part at branches and meet again.
@@ -171,13 +170,6 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 	case branch:
 		return w.branch(i, in, mask)
 	case enter:
-		if mask == 0 {
-			p.pc++
-			return true
-		}
-		if mask != p.mask {
-			panic("ptxvm: internal error: a call under a guard")
-		}
 		p.calls = append(p.calls[:len(p.calls):len(p.calls)], p.pc+1)
 		p.pc = in.target
 	case leave:
@@ -187,11 +179,15 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 		w.alive &^= mask
 		if p.mask &^= mask; p.mask != 0 {
 			p.pc++
-			return true
+		} else {
+			w.ready = w.ready[:len(w.ready)-1]
+			w.resume(i)
 		}
-		w.ready = w.ready[:len(w.ready)-1]
-		w.resume(i)
-		return false
+		w.reunite()
+		w.cta.gone()
+		return false // other paths may have become ready
+	case indexed:
+		return w.fan(i, in, mask)
 	case barrier:
 		p.pc++
 		return w.arrive(i, in, mask)
@@ -235,58 +231,46 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 	return false
 }
 
-// meet executes an instruction for which all lanes of its member mask must be there, or lets the path wait for them. It
-// reports whether the path goes on at once.
-func (w *warp) meet(i int, in *ins, mask uint32) bool {
-	p := &w.paths[i]
-	if mask == 0 {
-		p.pc++
-		return true
-	}
-	lane := bits.TrailingZeros32(mask)
-	members := uint32(w.get(in.c, lane))
-	if members&mask != mask {
-		w.report(in, lane, BadMask, "member mask %#08x does not name lanes %#08x that execute the instruction", members,
-			mask&^members)
-		return false
-	}
-	members &= w.alive
-	if mask == members {
-		w.mask = mask
-		in.run(w, in)
-		p.pc++
-		return true
-	}
-	w.ready = w.ready[:len(w.ready)-1]
-	w.met = append(w.met, i)
-	here := uint32(0)
-	for _, j := range w.met {
-		if w.paths[j].pc == p.pc {
-			here |= w.paths[j].mask
+// fan sends lanes to the places of a list that their indices choose.
+func (w *warp) fan(i int, in *ins, mask uint32) bool {
+	var kids []path
+	add := func(pc int, lanes uint32) {
+		for k := range kids {
+			if kids[k].pc == pc {
+				kids[k].mask |= lanes
+				return
+			}
 		}
+		kids = append(kids, path{pc: pc, mask: lanes})
 	}
-	if here&members != members {
-		return false
-	}
-	w.mask = members
-	in.run(w, in)
-	at := p.pc
-	w.met = slices.DeleteFunc(w.met, func(j int) bool {
-		if w.paths[j].pc != at {
+	for m := mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		index := w.get(in.a, lane)
+		if index >= uint64(len(in.targets)) {
+			w.report(in, lane, OutOfBoundsRead, "branches to place %d of a list of %d", index, len(in.targets))
+			w.cta.stopped = true
 			return false
 		}
-		w.paths[j].pc++
-		w.ready = append(w.ready, j)
+		add(in.targets[index], 1<<lane)
+	}
+	p := &w.paths[i]
+	if stay := p.mask &^ mask; stay != 0 {
+		add(p.pc+1, stay)
+	}
+	if len(kids) == 1 {
+		p.pc = kids[0].pc
 		return true
-	})
+	}
+	p.pc = in.rejoin
+	w.ready = w.ready[:len(w.ready)-1]
+	calls := p.calls
+	for _, kid := range kids {
+		if kid.pc == in.rejoin {
+			continue
+		}
+		kid.rejoin, kid.parent, kid.calls = in.rejoin, i, calls
+		w.paths[i].kids++
+		w.newPath(kid)
+	}
 	return false
-}
-
-// missing reports a path that waits for lanes which have gone elsewhere.
-func (w *warp) missing() {
-	p := &w.paths[w.met[0]]
-	in := &w.cta.grid.prog.code[p.pc]
-	lane := bits.TrailingZeros32(p.mask)
-	members := uint32(w.get(in.c, lane)) & w.alive
-	w.report(in, lane, BadMask, "member mask %#08x names lanes %#08x that do not come here", members, members&^p.mask)
 }

@@ -1,0 +1,145 @@
+package ptxvm
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// This file implements instructions for which lanes of a warp wait for each other. Every lane names the lanes that
+// execute the instruction with it, its members; lanes that have finished are not waited for.
+
+// taking are the lanes of a waiting path that execute the instruction it waits at.
+func (w *warp) taking(i int) uint32 {
+	p := &w.paths[i]
+	in := &w.cta.grid.prog.code[p.pc]
+	if in.guard == noRef {
+		return p.mask
+	}
+	return p.mask & (w.p[in.guard.index()] ^ in.guardFlip)
+}
+
+// meet executes an instruction if all members of all its lanes are there, or lets the path wait for them. It reports
+// whether the path goes on at once.
+func (w *warp) meet(i int, in *ins, mask uint32) bool {
+	p := &w.paths[i]
+	if mask == 0 {
+		p.pc++
+		return true
+	}
+	all := &w.r32[in.c.index()]
+	first, same := all[bits.TrailingZeros32(mask)], true
+	for m := mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		members := all[lane]
+		same = same && members == first
+		if members>>lane&1 == 0 {
+			w.report(in, lane, BadMask, "member mask %#08x does not name lane %d, which executes the instruction", members,
+				lane)
+			w.cta.stopped = true
+			return false
+		}
+	}
+	if same && first&w.alive == mask {
+		w.mask = mask
+		in.run(w, in)
+		p.pc++
+		return true
+	}
+	if !same && w.whole(in, mask, mask) {
+		w.groups(in, mask)
+		p.pc++
+		return true
+	}
+	w.ready = w.ready[:len(w.ready)-1]
+	w.met = append(w.met, i)
+	w.release(p.pc)
+	return false
+}
+
+// whole reports whether the members of some lanes are all here.
+func (w *warp) whole(in *ins, lanes, here uint32) bool {
+	here |= ^w.alive
+	for m := lanes; m != 0; m &= m - 1 {
+		if uint32(w.get(in.c, bits.TrailingZeros32(m)))&^here != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// groups executes an instruction for lanes with the same members, one such group after the other.
+func (w *warp) groups(in *ins, lanes uint32) {
+	for lanes != 0 {
+		lane := bits.TrailingZeros32(lanes)
+		members := uint32(w.get(in.c, lane))
+		group := members & w.alive
+		for m := group; m != 0; m &= m - 1 {
+			other := bits.TrailingZeros32(m)
+			if theirs := uint32(w.get(in.c, other)); theirs != members {
+				w.report(in, other, BadMask, "member mask %#08x differs from that of lane %d, %#08x, which names this lane",
+					theirs, lane, members)
+				w.cta.stopped = true
+				return
+			}
+		}
+		w.mask = group
+		in.run(w, in)
+		lanes &^= group
+	}
+}
+
+// release lets the paths that wait at an instruction execute it if the members of all their lanes are among them.
+func (w *warp) release(pc int) {
+	in := &w.cta.grid.prog.code[pc]
+	var set []int
+	for _, i := range w.met {
+		if w.paths[i].pc == pc {
+			set = append(set, i)
+		}
+	}
+	for n := -1; n != len(set) && len(set) > 0; { // a path that cannot go on may keep others from it
+		n = len(set)
+		here := uint32(0)
+		for _, i := range set {
+			here |= w.taking(i)
+		}
+		set = slices.DeleteFunc(set, func(i int) bool { return !w.whole(in, w.taking(i), here) })
+	}
+	lanes := uint32(0)
+	for _, i := range set {
+		lanes |= w.taking(i)
+	}
+	if lanes == 0 {
+		return
+	}
+	w.groups(in, lanes)
+	for _, i := range set {
+		w.paths[i].pc++
+		w.ready = append(w.ready, i)
+	}
+	w.met = slices.DeleteFunc(w.met, func(i int) bool { return slices.Contains(set, i) })
+}
+
+// reunite looks at the paths that wait after lanes have finished: nobody waits for those any more.
+func (w *warp) reunite() {
+	var places []int
+	for _, i := range w.met {
+		if pc := w.paths[i].pc; !slices.Contains(places, pc) {
+			places = append(places, pc)
+		}
+	}
+	for _, pc := range places {
+		w.release(pc)
+	}
+}
+
+// missing reports a path that waits for lanes which have gone elsewhere.
+func (w *warp) missing() {
+	i := w.met[0]
+	in := &w.cta.grid.prog.code[w.paths[i].pc]
+	taking := w.taking(i)
+	lane := bits.TrailingZeros32(taking)
+	members := uint32(w.get(in.c, lane)) & w.alive
+	w.report(in, lane, BadMask, "member mask %#08x names lanes %#08x that do not come here", members, members&^taking)
+	w.cta.stopped = true
+}
