@@ -109,8 +109,8 @@ func vote(b *builder) {
 	}
 }
 
-// match finds the lanes that have the same value: d[|p], a, members. For all, d is the members if they all have the same
-// value, and else 0; p says which.
+// match finds the lanes that have the same value: d[|p], a, members. For all, d is the members if they all have the
+// same value, and else 0; p says which.
 func match(b *builder) {
 	b.out.kind = together
 	dst, pred := &b.in.Args[0], noRef
@@ -166,7 +166,7 @@ func redux(b *builder) {
 	}
 }
 
-// elect chooses one of the members: d|p, members. Which one is not specified; here and on the hardware it is the lowest.
+// elect chooses one of the members: d|p, members. Which one is not specified; here it is the lowest.
 func elect(b *builder) {
 	pair := &b.in.Args[0]
 	if pair.Kind != ptx.PairArg {
