@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/launchfile"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/testkit"
 )
@@ -23,6 +24,7 @@ func TestMain(m *testing.M) {
 		"gpuemu":  main,
 		"tensors": printTensors,
 		"tensor":  makeTensors,
+		"raw":     makeRaw,
 		"junit":   countJUnit,
 		"seeds":   listSeeds,
 		"first":   withFirstLine,
@@ -39,6 +41,7 @@ func TestMain(m *testing.M) {
 //	exits CODE gpuemu ...          runs a command that must exit with exactly CODE
 //	tensors FILE                   prints name, dtype, shape and values of a safetensors file
 //	tensor FILE NAME=DTYPE[SHAPE]  writes a safetensors file of values 0, 1, 2, ...
+//	raw FILE DTYPE VALUE...        writes a file of raw little-endian values
 //	junit FILE                     checks a JUnit file and prints its counts
 //	seeds REPORT FILE              writes the seeds of the failed cases of a JSON report, one per line
 //	first FILE PROGRAM ARGS...     runs a program with the first line of FILE as its last argument
@@ -150,6 +153,28 @@ func printTensors() {
 		values := n.Tensor.Float64s()
 		const most = 12
 		fmt.Printf("%s %s%s %v\n", n.Name, n.Tensor.DType, n.Tensor.Shape, values[:min(most, len(values))])
+	}
+}
+
+// makeRaw writes raw values, as launch files name them.
+func makeRaw() {
+	d, err := dtype.Parse(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	var data []byte
+	for _, text := range os.Args[3:] {
+		b, err := launchfile.Scalar(d, text)
+		if err != nil {
+			panic(err)
+		}
+		data = append(data, b...)
+	}
+	if err := os.MkdirAll(filepath.Dir(os.Args[1]), 0o700); err != nil {
+		panic(err)
+	}
+	if err := os.WriteFile(os.Args[1], data, 0o600); err != nil {
+		panic(err)
 	}
 }
 

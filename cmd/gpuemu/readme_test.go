@@ -29,6 +29,30 @@ func TestLintPage(t *testing.T) {
 	runPage(t, filepath.Join(root, "docs", "lint.md"), 7)
 }
 
+// TestEmulatePage does the same for docs/emulate.md, in a copy of examples/emulate. The launch file that the page shows
+// is the one of the example.
+func TestEmulatePage(t *testing.T) {
+	root, dir := testkit.Root(t), t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(root, "examples", "emulate"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	page := filepath.Join(root, "docs", "emulate.md")
+	runPage(t, page, 4)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	launch, err := os.ReadFile("case.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(launch), "\n  \"ptx\"") // without its note
+	if !strings.Contains(string(text), "```json\n{\n  \"ptx\""+shown) {
+		t.Error("docs/emulate.md does not show examples/emulate/case.json as it is")
+	}
+}
+
 // runPage runs the commands of a page, which must have some.
 func runPage(t *testing.T, page string, want int) {
 	t.Helper()

@@ -80,27 +80,31 @@ func (r reportOutput) write(term *terminal, fill func(io.Writer) error) error {
 		}
 		return term.broken()
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(r.file), ".gpuemu-*")
-	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "output %q: %w", r.file, err))
-	}
-	defer os.Remove(tmp.Name()) // fails after the rename, which is as it should be
-	buffered := bufio.NewWriterSize(tmp, 1<<16)
-	err = fill(buffered)
-	if err == nil {
-		err = errors.Join(buffered.Flush(), tmp.Chmod(0o644), tmp.Close())
-		if err == nil {
-			err = os.Rename(tmp.Name(), r.file)
-		}
-		if err != nil {
-			err = notRun(diag.Errorf(WriteFailed, "", "output %q: %w", r.file, err))
-		}
-	} else {
-		tmp.Close()
-		err = fmt.Errorf("output %q: %w", r.file, err)
-	}
+	err := replaceFile(r.file, fill)
 	if err == nil {
 		term.note("wrote %s", r.file)
 	}
 	return err
+}
+
+// replaceFile lets fill write a file, which is the new one as a whole afterwards, or the old one.
+func replaceFile(path string, fill func(io.Writer) error) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".gpuemu-*")
+	if err != nil {
+		return notRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
+	}
+	defer os.Remove(tmp.Name()) // fails after the rename, which is as it should be
+	buffered := bufio.NewWriterSize(tmp, 1<<16)
+	if err := fill(buffered); err != nil {
+		tmp.Close()
+		return fmt.Errorf("output %q: %w", path, err)
+	}
+	err = errors.Join(buffered.Flush(), tmp.Chmod(0o644), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return notRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
+	}
+	return nil
 }

@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/launchfile"
+	"gpuemu/internal/ptx"
+	"gpuemu/internal/ptxvm"
+)
+
+// This file implements the command emulate: one launch of a compiled kernel on the CPU.
+
+// emulateFlags are the flags of the command.
+type emulateFlags struct {
+	ptx, entry, grid, block string
+	shared                  int
+	args                    []string
+	launch                  string // --case
+
+	check     string
+	schedules int
+	budget    uint64
+	arch, sfu string
+	contract  bool
+	trace     bool
+	counters  bool
+	dir       string
+}
+
+func emulateCommand(term *terminal, env Env) *cobra.Command {
+	f := &emulateFlags{}
+	format := newChoice("text", "json")
+	cmd := &cobra.Command{
+		Use:   "emulate FILE.ptx --grid X,Y,Z --block X,Y,Z --arg ARG... | emulate --case FILE.json",
+		Short: "Run a compiled kernel on the CPU and see what it does wrong",
+		Long: "Executes one launch of a PTX kernel, reports what it does that it should not, and compares what it\n" +
+			"computed with what was expected. No GPU and no CUDA are needed.\n\n" +
+			"Arguments stand in the order of the kernel's parameters, each as --arg [NAME=]WHAT:\n" +
+			"  i32:1024                   a scalar: dtype and value\n" +
+			"  in:FILE                    a tensor of a .safetensors file (FILE#TENSOR, NAME or the only one) or .npy file\n" +
+			"  in:f32[4,16]:normal:7      a tensor made of a seed: dtype, shape, values and, if not 1, the seed\n" +
+			"  out:f32[4,16]              memory for an output, with nothing in it\n" +
+			"in is what the kernel reads, out what it writes, inout both. Values are zeros or a distribution:\n" +
+			"  " + wrapped(distributionNames()) + ".\n\n" +
+			"With -o the outputs go to DIR/outputs.safetensors and, for a launch file, as raw bytes to DIR/NAME.bin, too.\n\n" +
+			"Exit codes: 1 if there is a finding or an output is not as expected; 3 if the kernel has an instruction that\n" +
+			"is not executed here, or does not end within its budget; 2 for usage; else 0.",
+		Example: "  gpuemu emulate add.ptx --grid 4 --block 256 --arg x=in:f32[1000]:normal --arg y=out:f32[1000] \\\n" +
+			"    --arg n=i32:1000 -o results\n  gpuemu emulate --case softmax/case.json --format json",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return diag.Errorf(Usage, "give one PTX file", "unexpected argument %q", args[1])
+			}
+			if len(args) == 1 {
+				f.ptx = args[0]
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			e := &emulation{term: term, env: env, flags: f, asJSON: format.value == "json"}
+			return e.run(cmd)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.entry, "entry", "", "`NAME` of the kernel (default: the only one)")
+	fl.StringVar(&f.grid, "grid", "", "blocks of the grid, as `X,Y,Z`")
+	fl.StringVar(&f.block, "block", "", "threads of a block, as `X,Y,Z`")
+	fl.IntVar(&f.shared, "shared", 0, "`BYTES` of dynamic shared memory")
+	fl.StringArrayVar(&f.args, "arg", nil, "argument `ARG` of the kernel; repeat it for each parameter")
+	fl.StringVar(&f.launch, "case", "", "launch `FILE` (JSON), instead of all of the above")
+	fl.StringVar(&f.check, "check", "all", "`LIST` of checks: all, none, or of bounds,uninit,race,barrier,async")
+	fl.IntVar(&f.schedules, "schedules", 1, "run in `N` orders of blocks and warps, and compare the results")
+	fl.Uint64Var(&f.budget, "budget", 0, "stop after `N` instructions of warps (default 2^32)")
+	fl.StringVar(&f.arch, "arch", "", "architecture `sm_XX` whose tensor cores are followed (default: the file's .target)")
+	fl.StringVar(&f.sfu, "sfu", "", "`MODE` of approximate instructions: worst+ or worst-, the ends of their bounds")
+	fl.BoolVar(&f.contract, "contract", false, "fuse products with additions where PTX leaves it open")
+	fl.BoolVar(&f.trace, "trace", false, "print every instruction that is executed")
+	fl.BoolVar(&f.counters, "counters", false, "count instructions, divergence and memory accesses")
+	fl.StringVarP(&f.dir, "output", "o", "", "directory `DIR` for the outputs; it is created")
+	format.register(cmd, "format", "output format")
+	return cmd
+}
+
+// emulation is one run of the command.
+type emulation struct {
+	term   *terminal
+	env    Env
+	flags  *emulateFlags
+	asJSON bool
+
+	launch *launchfile.Case
+	file   *ptx.File
+	checks []string
+	doc    emulationDoc
+}
+
+func (e *emulation) run(cmd *cobra.Command) error {
+	if err := e.options(); err != nil {
+		return err
+	}
+	err := e.read(cmd)
+	if err == nil && e.flags.dir != "" {
+		err = e.checkOutputs()
+	}
+	if err == nil {
+		err = e.execute()
+	}
+	if err != nil {
+		return e.refuse(err)
+	}
+	for i := range e.launch.Expected {
+		x := &e.launch.Expected[i]
+		e.doc.compare(x, e.launch.Arg(x.Name))
+	}
+	if e.flags.dir != "" {
+		if err := e.writeOutputs(); err != nil {
+			return err
+		}
+	}
+	return e.print()
+}
+
+// refuse says in JSON, too, that a kernel could not be executed as a whole.
+func (e *emulation) refuse(err error) error {
+	if !e.asJSON || exitCode(err) != exitNotRun {
+		return err
+	}
+	e.doc.Error = &refusalDoc{Code: string(diag.CodeOf(err)), Message: err.Error(), Hint: diag.HintOf(err)}
+	e.doc.PTX, e.doc.Grid, e.doc.Block, e.doc.DynamicShared = e.launch.PTX, e.launch.Grid, e.launch.Block,
+		e.launch.DynamicShared
+	e.doc.Kernel = e.launch.Entry
+	e.doc.conclude()
+	if broken := e.term.printJSON(&e.doc); broken != nil {
+		return broken
+	}
+	return err
+}
+
+// print prints the result; its exit code follows from it.
+func (e *emulation) print() error {
+	e.doc.conclude()
+	if e.asJSON {
+		if err := e.term.printJSON(&e.doc); err != nil {
+			return err
+		}
+	} else {
+		e.doc.text(e.term)
+	}
+	if e.doc.Status != "passed" {
+		return &statusError{status: exitFailed}
+	}
+	return nil
+}
+
+// checkNames are the checks one can choose from; the value says whether package ptxvm has it.
+var checkNames = []struct {
+	name string
+	done bool
+}{{"bounds", true}, {"uninit", false}, {"race", false}, {"barrier", true}, {"async", false}}
+
+// options refuses what is not there. A check that is asked for and not made would be a green light for nothing.
+func (e *emulation) options() error {
+	f := e.flags
+	missing := func(what string) error {
+		return diag.Errorf(Usage, "leave it out", "%s is not in this version of gpuemu", what)
+	}
+	switch {
+	case f.schedules < 1:
+		return diag.Errorf(Usage, "give 1 or more", "--schedules is %d", f.schedules)
+	case f.schedules > 1:
+		return missing("--schedules of more than 1")
+	case f.sfu != "" && f.sfu != "worst+" && f.sfu != "worst-":
+		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
+	case f.sfu != "":
+		return missing("--sfu")
+	case f.contract:
+		return missing("--contract")
+	case f.trace:
+		return missing("--trace")
+	case f.counters:
+		return missing("--counters")
+	case f.arch != "":
+		return missing("--arch")
+	}
+	return e.chooseChecks()
+}
+
+// chooseChecks reads --check. "all" is all there are, and the report names them.
+func (e *emulation) chooseChecks() error {
+	var known []string
+	for _, c := range checkNames {
+		known = append(known, c.name)
+		if c.done && e.flags.check == "all" {
+			e.checks = append(e.checks, c.name)
+		}
+	}
+	if e.flags.check == "all" {
+		return nil
+	}
+	if e.flags.check == "none" {
+		return diag.Errorf(Usage, "leave it out", "--check none is not in this version of gpuemu: bounds and barriers are "+
+			"always checked")
+	}
+	for word := range strings.SplitSeq(e.flags.check, ",") {
+		word = strings.TrimSpace(word)
+		i := slices.Index(known, word)
+		switch {
+		case i < 0:
+			return diag.Errorf(Usage, diag.Suggest(word, known, "use all, none or some of "+strings.Join(known, ",")),
+				"--check: there is no check %q", word)
+		case !checkNames[i].done:
+			return diag.Errorf(Usage, "leave it out", "--check %s is not in this version of gpuemu", word)
+		case !slices.Contains(e.checks, word):
+			e.checks = append(e.checks, word)
+		}
+	}
+	return nil
+}
+
+// read reads the launch, from a file or from the flags, and the module.
+func (e *emulation) read(cmd *cobra.Command) error {
+	var err error
+	if e.flags.launch != "" {
+		for _, name := range []string{"entry", "grid", "block", "shared", "arg"} {
+			if cmd.Flags().Changed(name) {
+				return diag.Errorf(Usage, "change the launch file", "--case and --%s exclude each other", name)
+			}
+		}
+		if e.flags.ptx != "" {
+			return diag.Errorf(Usage, "the launch file names its kernel as \"ptx\"", "--case and %q exclude each other",
+				e.flags.ptx)
+		}
+		e.launch, err = launchfile.Read(e.flags.launch)
+	} else {
+		e.launch, err = e.flags.read()
+	}
+	if err != nil {
+		return err
+	}
+	e.file, err = ptx.ReadFile(e.launch.PTX)
+	var bad *fs.PathError
+	switch {
+	case errors.As(err, &bad):
+		return readError(err)
+	case err != nil:
+		return notRun(err)
+	}
+	return nil
+}
+
+// execute loads and runs the kernel.
+func (e *emulation) execute() error {
+	l := e.launch
+	prog, err := ptxvm.Load(e.file, l.Entry)
+	if err != nil {
+		if diag.CodeOf(err) == ptxvm.NoEntry {
+			return err
+		}
+		return notRun(err)
+	}
+	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, MaxSteps: e.flags.budget}
+	for i := range l.Args {
+		a := &l.Args[i]
+		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value})
+	}
+	start := time.Now()
+	result, err := prog.Run(vm)
+	if err != nil {
+		if diag.CodeOf(err) == ptxvm.Budget {
+			return notRun(err)
+		}
+		return err
+	}
+	e.doc = emulationDoc{
+		Kernel: prog.Kernel.Name, PTX: e.launch.PTX, Line: e.file.Position(prog.Kernel.Pos).Line,
+		Target: strings.Join(e.file.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
+		Checks: e.checks, Seconds: time.Since(start).Seconds(), Instructions: result.Steps,
+	}
+	for i := range result.Findings {
+		e.doc.add(e.file, &result.Findings[i])
+	}
+	return nil
+}
+
+func dim(size [3]int) ptxvm.Dim { return ptxvm.Dim{X: size[0], Y: size[1], Z: size[2]} }
+
+// sizeText is a grid or a block, as the flags take it.
+func sizeText(size [3]int) string { return fmt.Sprintf("%d,%d,%d", size[0], size[1], size[2]) }
