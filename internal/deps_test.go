@@ -22,7 +22,7 @@ const levels = `
 	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config
 	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff launchfile
-	1  rng tensor gemm ptx cubin sass sshsig wire nng
+	1  rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
 	0  diag dtype libm
 `
 
