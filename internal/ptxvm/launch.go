@@ -1,11 +1,11 @@
 package ptxvm
 
 import (
-	"fmt"
+	"cmp"
+	"context"
 	"strings"
 
 	"gpuemu/internal/diag"
-	"gpuemu/internal/ptx"
 )
 
 // This file implements launches: grids of blocks, and what they leave behind.
@@ -18,80 +18,59 @@ func (d Dim) Count() int { return d.X * d.Y * d.Z }
 
 // Arg is an argument of a kernel: memory, or a value.
 type Arg struct {
-	Name   string
-	Buffer []byte // memory; the parameter is its address
-	Value  []byte // bytes of a value, where Buffer is nil
+	Name          string
+	Buffer        []byte // memory; the parameter is its address
+	Value         []byte // bytes of a value, where Buffer is nil
+	Role          Role
+	Uninitialised bool // what the buffer has at first means nothing
+	Element       int  // bytes of an element, for messages; 0 where it is not known
 }
+
+// Role is what a kernel does with a buffer.
+type Role string
+
+// Roles of buffers. All elements of an Out buffer are to be written.
+const (
+	In    Role = "in"
+	Out   Role = "out"
+	InOut Role = "inout"
+)
 
 // Launch is how a kernel is started.
 type Launch struct {
 	Grid, Block   Dim
 	DynamicShared int // bytes
 	Args          []Arg
-	MaxSteps      uint64 // instructions of all warps together; 0 for the usual limit
-}
-
-// Class is a kind of finding.
-type Class string
-
-// Kinds of findings.
-const (
-	OutOfBoundsRead   Class = "oob_read"
-	OutOfBoundsWrite  Class = "oob_write"
-	Misaligned        Class = "misaligned"
-	BarrierDivergence Class = "barrier_divergence"
-	BadMask           Class = "bad_mask"
-	Deadlock          Class = "deadlock"
-	Assertion         Class = "assert" // assert() of the kernel
-	Trap              Class = "trap"   // the kernel stops itself
-)
-
-// Finding is something a kernel does that it should not.
-type Finding struct {
-	Class   Class
-	Message string
-	Instr   *ptx.Instr
-	Block   Dim
-	Thread  Dim
+	Checks        Checks          // what is looked for; 0 for everything
+	Workers       int             // how many blocks run at the same time; 0 for one per processor
+	MaxSteps      uint64          // instructions of all warps together; 0 for the usual limit
+	MaxMemory     int64           // bytes of buffers and of blocks that run; 0 for the usual limit
+	Schedules     int             // how many orders of blocks and warps are compared; 0 and 1 for none
+	Seed          uint64          // of the orders beyond forward and reverse
+	Context       context.Context // ends the launch when it is done; nil for never
 }
 
 // Result is what a launch did.
 type Result struct {
 	Findings []Finding
+	Dropped  int    // findings beyond the limit of the list
 	Steps    uint64 // instructions of warps
 	Printed  []byte // what printf has written, at most printLimit bytes
 }
 
-// usualSteps is the limit of a launch that names none: some minutes.
-const usualSteps = 4 << 30
-
-// grid is a launch that runs.
-type grid struct {
-	prog    *Program
-	launch  *Launch
-	memory  memory
-	params  []byte
-	threads int // of a block
-	result  Result
-	limit   uint64
-}
-
-// cta is a block.
-type cta struct {
-	grid     *grid
-	id       Dim
-	warps    []*warp
-	shared   []byte
-	barriers [16]barrierState
-	stopped  bool
-}
+// Limits of a launch that names none: some minutes, and what a small machine has.
+const (
+	usualSteps  = 4 << 30
+	usualMemory = 4 << 30
+)
 
 // barrierState is what has arrived at a barrier since it was last complete.
 type barrierState struct {
-	arrived  int // threads
-	expected int // threads; 0 for all of the block that are alive
-	yes      int // threads whose predicate was true, and
-	no       int // false, of bar.red
+	arrived  int    // threads
+	expected int    // threads; 0 for all of the block that are alive
+	yes      int    // threads whose predicate was true, and
+	no       int    // false, of bar.red
+	came     uint32 // warps that arrived
 	waiting  []waiting
 }
 
@@ -104,35 +83,6 @@ type waiting struct {
 
 // dynamicStart is where dynamic shared memory begins.
 func (p *Program) dynamicStart() int { return alignUp(p.sharedStatic, 16) }
-
-// Run executes a launch. Buffers of the arguments are changed in place.
-func (p *Program) Run(l *Launch) (*Result, error) {
-	g := &grid{prog: p, launch: l, threads: l.Block.Count(), limit: l.MaxSteps}
-	if g.limit == 0 {
-		g.limit = usualSteps
-	}
-	if err := g.prepare(); err != nil {
-		return nil, err
-	}
-	c := &cta{grid: g, shared: make([]byte, p.dynamicStart()+l.DynamicShared)}
-	for range (g.threads + warpSize - 1) / warpSize {
-		c.warps = append(c.warps, &warp{})
-	}
-	for z := range l.Grid.Z {
-		for y := range l.Grid.Y {
-			for x := range l.Grid.X {
-				c.id = Dim{x, y, z}
-				if err := c.run(); err != nil {
-					return nil, err
-				}
-				if c.stopped {
-					return &g.result, nil
-				}
-			}
-		}
-	}
-	return &g.result, nil
-}
 
 // prepare checks a launch and lays out its memory.
 func (g *grid) prepare() error {
@@ -149,10 +99,14 @@ func (g *grid) prepare() error {
 	if len(l.Args) != len(p.Params) {
 		return bad("", "%d arguments are given, the kernel has %d parameters", len(l.Args), len(p.Params))
 	}
+	if need, limit := g.bytes(1), cmp.Or(l.MaxMemory, usualMemory); need > limit {
+		return diag.Errorf(MemoryLimit, "allow more, or make the shapes smaller",
+			"%s needs %d bytes of memory, %d are allowed", p.Kernel.Name, need, limit).At(p.File.Position(p.Kernel.Pos))
+	}
 	for i := range p.variables {
 		v := &p.variables[i]
 		data := append([]byte(nil), v.data...)
-		g.memory.fix(&buffer{v.name, v.address, data, v.readOnly})
+		g.memory.fix(&buffer{name: v.name, base: v.address, data: data, readOnly: v.readOnly})
 	}
 	g.params = make([]byte, p.paramBytes)
 	for i, a := range l.Args {
@@ -161,7 +115,7 @@ func (g *grid) prepare() error {
 			if param.Size != 8 {
 				return bad("", "parameter %s has %d bytes, an address has 8", param.Name, param.Size)
 			}
-			putBytes(g.params[param.Offset:], g.memory.add(a.Name, a.Buffer, false).base, 8)
+			putBytes(g.params[param.Offset:], g.memory.add(&l.Args[i]).base, 8)
 			continue
 		}
 		if len(a.Value) != param.Size {
@@ -170,44 +124,6 @@ func (g *grid) prepare() error {
 		copy(g.params[param.Offset:], a.Value)
 	}
 	return nil
-}
-
-// run executes a block: warps in turn, each until it waits.
-func (c *cta) run() error {
-	clear(c.shared)
-	for i, w := range c.warps {
-		w.reset(c, i)
-	}
-	c.barriers = [16]barrierState{}
-	const quantum = 1 << 14 // instructions of a warp before the next one has its turn
-	for {
-		alive, moved := false, false
-		for _, w := range c.warps {
-			if len(w.ready) == 0 {
-				alive = alive || w.alive != 0
-				continue
-			}
-			moved = true
-			before := w.steps
-			w.run(quantum)
-			c.grid.result.Steps += w.steps - before
-			if c.stopped {
-				return nil
-			}
-			alive = alive || w.alive != 0
-		}
-		if c.grid.result.Steps > c.grid.limit {
-			return diag.Errorf(Budget, "allow more, or make the shapes smaller", "%s executed more than %d instructions",
-				c.grid.prog.Kernel.Name, c.grid.limit)
-		}
-		if !alive {
-			return nil
-		}
-		if !moved {
-			c.deadlock()
-			return nil
-		}
-	}
 }
 
 func (c *cta) deadlock() {
@@ -235,6 +151,9 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	if mask == 0 {
 		return true
 	}
+	if w.shadow != nil {
+		w.shadow.operands(w, in, mask, "an operand of a barrier")
+	}
 	lane := firstLane(mask)
 	id := w.get(in.a, lane)
 	if id > 15 {
@@ -259,6 +178,7 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 		yes := countLanes((w.p[in.c.index()] ^ in.flipC) & mask)
 		b.yes, b.no = b.yes+yes, b.no+countLanes(mask)-yes
 	}
+	b.came |= 1 << w.index
 	if !in.bar.goesOn {
 		b.waiting = append(b.waiting, waiting{w, i, mask, in})
 		w.ready = w.ready[:len(w.ready)-1]
@@ -278,6 +198,7 @@ func (c *cta) settle(b *barrierState) {
 	if b.arrived < expected {
 		return
 	}
+	c.shadow.barrier(b)
 	for _, x := range b.waiting {
 		x.warp.ready = append(x.warp.ready, x.path)
 		if x.in.d == noRef {
@@ -311,16 +232,6 @@ func countLanes(mask uint32) (n int) {
 		n++
 	}
 	return n
-}
-
-// report adds a finding and stops the block.
-func (w *warp) report(in *ins, lane int, class Class, format string, args ...any) {
-	g := w.cta.grid
-	t := w.index*warpSize + lane
-	b := g.launch.Block
-	g.result.Findings = append(g.result.Findings, Finding{class, fmt.Sprintf(format, args...), in.src, w.cta.id,
-		Dim{t % b.X, t / b.X % b.Y, t / (b.X * b.Y)}})
-	w.cta.stopped = true
 }
 
 // specialValues compute special registers for a thread.

@@ -94,6 +94,7 @@ func (l *lowering) program() error {
 	if l.err != nil {
 		return l.err
 	}
+	l.facts()
 	l.prog.consts = make([]constant, 0, len(l.consts))
 	for key, slot := range l.consts {
 		l.prog.consts = append(l.prog.consts, constant{slot, key.value})

@@ -40,8 +40,7 @@ func (w *warp) meet(i int, in *ins, mask uint32) bool {
 		}
 	}
 	if same && first&w.alive == mask {
-		w.mask = mask
-		in.run(w, in)
+		w.exchange(in, mask)
 		p.pc++
 		return true
 	}
@@ -82,9 +81,17 @@ func (w *warp) groups(in *ins, lanes uint32) {
 				return
 			}
 		}
-		w.mask = group
-		in.run(w, in)
+		w.exchange(in, group)
 		lanes &^= group
+	}
+}
+
+// exchange executes an instruction for lanes that have met.
+func (w *warp) exchange(in *ins, lanes uint32) {
+	w.mask = lanes
+	in.run(w, in)
+	if w.shadow != nil {
+		w.shadow.judge(w, in)
 	}
 }
 

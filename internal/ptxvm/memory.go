@@ -1,6 +1,7 @@
 package ptxvm
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 )
@@ -19,16 +20,18 @@ type buffer struct {
 	base     uint64
 	data     []byte
 	readOnly bool
+	arg      *Arg // nil for a variable of the module
+	index    int  // in memory.buffers
 }
 
 // add puts a buffer behind the others, 256-byte aligned.
-func (m *memory) add(name string, data []byte, readOnly bool) *buffer {
+func (m *memory) add(a *Arg) *buffer {
 	at := uint64(heapBase)
 	if n := len(m.buffers); n > 0 {
 		last := m.buffers[n-1]
 		at = max(at, (last.base+uint64(len(last.data))+guardGap+255)/256*256)
 	}
-	b := &buffer{name, at, data, readOnly}
+	b := &buffer{name: a.Name, base: at, data: a.Buffer, arg: a, index: len(m.buffers)}
 	m.buffers = append(m.buffers, b)
 	return b
 }
@@ -42,6 +45,9 @@ func (m *memory) fix(b *buffer) {
 		}
 		return 1
 	})
+	for i := range m.buffers {
+		m.buffers[i].index = i
+	}
 }
 
 // find returns the buffer that an address lies in, or nil.
@@ -53,42 +59,66 @@ func (m *memory) find(at uint64) *buffer {
 	return m.buffers[i]
 }
 
-// reach returns the bytes of an access of one lane. If there are none, it reports that and returns nil.
+// nowhere is what an access reaches that has no memory: reads give zero, and writes are lost.
+type nowhere [64]byte
+
+func (n *nowhere) bytes(size int) []byte {
+	if size > len(n) {
+		return make([]byte, size)
+	}
+	clear(n[:size])
+	return n[:size]
+}
+
+// reach returns the bytes of an access of one lane. If there are none, it reports that and returns zeros that nobody
+// else sees.
 func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bool) []byte {
 	sp := m.space
 	if sp == genericSpace {
 		sp, at = generic(at)
 	}
 	if at%uint64(size) != 0 {
-		w.report(in, lane, Misaligned, "address %#x is not a multiple of %d", at, size)
-		return nil
+		if f := w.report(in, lane, Misaligned, "address %#x is not a multiple of %d", at, size); f != nil {
+			f.Address = at
+		}
+		return w.nowhere.bytes(size)
 	}
 	var data []byte
-	readOnly := false
+	var b *buffer
+	offset := at
 	switch sp {
 	case sharedSpace:
 		data = w.cta.shared
 	case localSpace:
 		data = w.local[lane*w.cta.grid.prog.localBytes:][:w.cta.grid.prog.localBytes]
 	case paramSpace:
-		data, readOnly = w.cta.grid.params, true
+		data = w.cta.grid.params
 	default:
-		b := w.cta.grid.memory.find(at)
-		if b == nil {
-			w.outside(in, lane, at, size, write)
-			return nil
+		b = w.last
+		if b == nil || at-b.base >= uint64(len(b.data)) {
+			if b = w.cta.grid.memory.find(at); b == nil {
+				w.outside(in, lane, sp, at, size, write)
+				return w.nowhere.bytes(size)
+			}
+			w.last = b
 		}
-		data, at, readOnly = b.data, at-b.base, b.readOnly
+		data, offset = b.data, at-b.base
 	}
-	if at >= uint64(len(data)) || uint64(size) > uint64(len(data))-at {
-		w.outside(in, lane, at, size, write)
-		return nil
+	if offset >= uint64(len(data)) || uint64(size) > uint64(len(data))-offset {
+		w.outside(in, lane, sp, at, size, write)
+		return w.nowhere.bytes(size)
 	}
-	if write && readOnly {
-		w.report(in, lane, OutOfBoundsWrite, "writes to memory that is read only, at %#x", at)
-		return nil
+	if write && (sp == paramSpace || b != nil && b.readOnly) {
+		if f := w.report(in, lane, OutOfBoundsWrite, "writes to memory that is read only, at %#x", at); f != nil {
+			f.Address = at
+		}
+		return w.nowhere.bytes(size)
 	}
-	return data[at:][:size]
+	data = data[offset:][:size]
+	if w.shadow != nil {
+		w.shadow.note(touch{space: sp, lane: lane, write: write, buffer: b, offset: offset, data: data})
+	}
+	return data
 }
 
 // generic finds the space of a generic address.
@@ -104,10 +134,60 @@ func generic(at uint64) (space, uint64) {
 	return globalSpace, at
 }
 
-func (w *warp) outside(in *ins, lane int, at uint64, size int, write bool) {
+// outside reports an access where there is no memory.
+func (w *warp) outside(in *ins, lane int, sp space, at uint64, size int, write bool) {
+	class, verb := OutOfBoundsRead, "reads"
 	if write {
-		w.report(in, lane, OutOfBoundsWrite, "writes %d bytes at %#x, where there is no memory", size, at)
-	} else {
-		w.report(in, lane, OutOfBoundsRead, "reads %d bytes at %#x, where there is no memory", size, at)
+		class, verb = OutOfBoundsWrite, "writes"
 	}
+	name, bytes, start := spaceNames[sp], 0, uint64(0)
+	switch sp {
+	case sharedSpace:
+		bytes = len(w.cta.shared)
+	case localSpace:
+		bytes = w.cta.grid.prog.localBytes
+	case paramSpace:
+		bytes = len(w.cta.grid.params)
+	default:
+		b := w.cta.grid.memory.nearest(at)
+		if b == nil {
+			w.report(in, lane, class, "%s %d bytes at %#x, but there is no memory at all", verb, size, at)
+			return
+		}
+		name, bytes, start = b.name, len(b.data), b.base
+	}
+	far := int64(at-start) + int64(size) - int64(bytes) // behind the end
+	where := fmt.Sprintf("%d bytes behind the end of %s", far, name)
+	switch {
+	case at < start:
+		far = int64(at - start)
+		where = fmt.Sprintf("%d bytes before %s", -far, name)
+	case far < 0 || uint64(far) > 1<<40:
+		where = "far from " + name
+	}
+	f := w.report(in, lane, class, "%s %d bytes at %#x, %s, which has %d bytes", verb, size, at, where, bytes)
+	if f != nil {
+		f.Address, f.Buffer, f.Outside = at, name, far
+	}
+}
+
+var spaceNames = map[space]string{sharedSpace: "shared memory", localSpace: "local memory",
+	paramSpace: "the parameters"}
+
+// nearest is the buffer that an address outside all of them misses by the least; nil if there are none.
+func (m *memory) nearest(at uint64) *buffer {
+	i := sort.Search(len(m.buffers), func(i int) bool { return m.buffers[i].base > at })
+	switch {
+	case len(m.buffers) == 0:
+		return nil
+	case i == 0:
+		return m.buffers[0]
+	case i == len(m.buffers):
+		return m.buffers[i-1]
+	}
+	below, above := m.buffers[i-1], m.buffers[i]
+	if at-(below.base+uint64(len(below.data))) <= above.base-at {
+		return below
+	}
+	return above
 }

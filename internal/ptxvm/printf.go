@@ -34,8 +34,8 @@ func (w *warp) text(in *ins, lane int, at uint64) string {
 func (w *warp) printf(in *ins, lane int, format, at uint64) int {
 	a := &printArgs{w: w, in: in, lane: lane, at: at}
 	text := a.format(w.text(in, lane, format))
-	r := &w.cta.grid.result
-	r.Printed = append(r.Printed, text[:min(len(text), printLimit-len(r.Printed))]...)
+	g := w.cta.grid
+	g.printed = append(g.printed, text[:min(len(text), printLimit-len(g.printed))]...)
 	return a.count
 }
 

@@ -31,6 +31,8 @@ type Program struct {
 	sharedDynamic    bool // it declares shared memory whose size a launch gives
 	localBytes       int  // per thread: arrays, and parameters of functions
 	variables        []variable
+	communicates     bool // blocks may see what others do: their order matters
+	files            map[int]string
 	dynamic          []dynamicUse
 }
 
@@ -82,7 +84,10 @@ type ins struct {
 	target     int   // of a branch or a call
 	targets    []int // of a branch by index
 	rejoin     int   // where lanes meet again that part here
+	exits      bool  // the branch leads to the end of the kernel, and nothing is done on the way
 	src        *ptx.Instr
+	index      int32 // in the code
+	facts      facts
 }
 
 // control is how an instruction changes the way of control.

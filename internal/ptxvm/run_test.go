@@ -49,7 +49,7 @@ func TestSoftmax(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range r.Findings {
-		t.Errorf("%s: %s at %v %v %s", f.Class, f.Message, f.Block, f.Thread, f.Instr)
+		t.Error(&f)
 	}
 	for row := range rows {
 		top, sum := math.Inf(-1), 0.0
@@ -72,14 +72,20 @@ func TestSoftmax(t *testing.T) {
 
 func BenchmarkSoftmax(b *testing.B) {
 	p := loadFixture(b, "clang19/softmax.ptx", "softmax_block")
-	l, _ := softmaxLaunch(128, 1000)
-	var steps uint64
-	for b.Loop() {
-		r, err := p.Run(l)
-		if err != nil || len(r.Findings) > 0 {
-			b.Fatal(err, r.Findings)
-		}
-		steps += r.Steps
+	for _, checks := range []string{"none", "bounds,barrier", "uninit", "race", "all"} {
+		b.Run(checks, func(b *testing.B) {
+			l, _ := softmaxLaunch(128, 1000)
+			l.Workers = 1
+			l.Checks, _ = ParseChecks(checks)
+			var steps uint64
+			for b.Loop() {
+				r, err := p.Run(l)
+				if err != nil || len(r.Findings) > 0 {
+					b.Fatal(err, r.Findings)
+				}
+				steps += r.Steps
+			}
+			b.ReportMetric(float64(steps)*32/b.Elapsed().Seconds()/1e6, "M-thread-instr/s")
+		})
 	}
-	b.ReportMetric(float64(steps)*32/b.Elapsed().Seconds()/1e6, "M-thread-instr/s")
 }

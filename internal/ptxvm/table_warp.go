@@ -47,24 +47,7 @@ func (w *warp) shuffle(in *ins, mode string) {
 	var out lanes32
 	var valid uint32
 	for lane := range w.lanes() {
-		by, how := int(w.get(in.b, lane)&31), w.get(in.list[1], lane)
-		clamp, segment := int(how&31), int(how>>8&31)
-		low, high := lane&segment, lane&segment|clamp&^segment
-		from, ok := 0, false
-		switch mode {
-		case "up":
-			from = lane - by
-			ok = from >= high
-		case "down":
-			from = lane + by
-			ok = from <= high
-		case "bfly":
-			from = lane ^ by
-			ok = from <= high
-		case "idx":
-			from = low | by&^segment
-			ok = from <= high
-		}
+		from, ok := shuffleFrom(mode, lane, w.get(in.b, lane), w.get(in.list[1], lane))
 		if !ok {
 			from = lane
 		} else {
@@ -78,6 +61,24 @@ func (w *warp) shuffle(in *ins, mode string) {
 	if p := in.list[0]; p != noRef {
 		w.p[p.index()] = w.p[p.index()]&^w.mask | valid&w.mask
 	}
+}
+
+// shuffleFrom is the lane that a lane reads from, and whether that is one of its segment (PTX ISA 9.7.9.6).
+func shuffleFrom(mode string, lane int, by, how uint64) (from int, ok bool) {
+	n, clamp, segment := int(by&31), int(how&31), int(how>>8&31)
+	low, high := lane&segment, lane&segment|clamp&^segment
+	switch mode {
+	case "up":
+		from = lane - n
+		return from, from >= high
+	case "down":
+		from = lane + n
+	case "bfly":
+		from = lane ^ n
+	default: // idx
+		from = low | n&^segment
+	}
+	return from, from <= high
 }
 
 func vote(b *builder) {

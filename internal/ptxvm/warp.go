@@ -22,6 +22,10 @@ type warp struct {
 	ready []int // paths that can go on, the next one last
 	met   []int // paths that wait for other lanes of the warp
 	steps uint64
+
+	last    *buffer // that the last access was in
+	nowhere nowhere
+	shadow  *warpShadow // nil where no check needs one
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -66,6 +70,7 @@ func (w *warp) reset(c *cta, index int) {
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
 	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
+	w.shadow.reset()
 }
 
 // newPath adds a path and makes it the next one to go on.
@@ -108,12 +113,18 @@ func (w *warp) run(steps int) {
 			mask := p.mask
 			if in.guard != noRef {
 				mask &= w.p[in.guard.index()] ^ in.guardFlip
+				if w.shadow != nil {
+					w.shadow.guard(w, in, p.mask)
+				}
 			}
 			w.steps++
 			if in.kind == plain {
 				if mask != 0 {
 					w.mask = mask
 					in.run(w, in)
+					if w.shadow != nil {
+						w.shadow.judge(w, in)
+					}
 					if w.cta.stopped {
 						return
 					}
@@ -128,6 +139,9 @@ func (w *warp) run(steps int) {
 		}
 		if len(w.ready) == 0 && len(w.met) > 0 {
 			w.missing()
+		}
+		if w.cta.stopped {
+			return
 		}
 	}
 }
@@ -176,17 +190,11 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 		n := len(p.calls) - 1
 		p.pc, p.calls = p.calls[n], p.calls[:n]
 	case finish:
-		w.alive &^= mask
-		if p.mask &^= mask; p.mask != 0 {
-			p.pc++
-		} else {
-			w.ready = w.ready[:len(w.ready)-1]
-			w.resume(i)
-		}
-		w.reunite()
-		w.cta.gone()
-		return false // other paths may have become ready
+		return w.finish(i, mask)
 	case indexed:
+		if w.shadow != nil {
+			w.shadow.operands(w, in, mask, "the index of a branch")
+		}
 		return w.fan(i, in, mask)
 	case barrier:
 		p.pc++
@@ -199,8 +207,26 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 	return true
 }
 
+// finish ends threads. It reports that the path does not go on at once: other paths may have become ready.
+func (w *warp) finish(i int, mask uint32) bool {
+	p := &w.paths[i]
+	w.alive &^= mask
+	if p.mask &^= mask; p.mask != 0 {
+		p.pc++
+	} else {
+		w.ready = w.ready[:len(w.ready)-1]
+		w.resume(i)
+	}
+	w.reunite()
+	w.cta.gone()
+	return false
+}
+
 func (w *warp) branch(i int, in *ins, taken uint32) bool {
 	p := &w.paths[i]
+	if in.exits && taken != 0 {
+		return w.finish(i, taken)
+	}
 	stay := p.mask &^ taken
 	switch {
 	case stay == 0:

@@ -28,7 +28,8 @@ type animal struct {
 	float          int            // outputs are floats of so many bytes, within
 	tolerance      float64        // of the largest one; 0: bit for bit
 	printed        string
-	finding        Class // that ends it
+	finding        Class  // that ends it
+	checks         Checks // 0 for all
 }
 
 // pack makes bytes of numbers.
@@ -123,7 +124,8 @@ func (a *animal) check(file string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	l := &Launch{Grid: a.grid, Block: a.block, DynamicShared: a.shared, MaxSteps: 1 << 24}
+	l := &Launch{Grid: a.grid, Block: a.block, DynamicShared: a.shared, MaxSteps: 1 << 24,
+		Checks: a.checks}
 	for _, arg := range a.args {
 		arg.Buffer = slices.Clone(arg.Buffer)
 		l.Args = append(l.Args, arg)

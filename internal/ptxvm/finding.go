@@ -1,0 +1,194 @@
+package ptxvm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// This file implements findings: what a kernel does that it should not, and where.
+
+// Class is a kind of finding.
+type Class string
+
+// Kinds of findings.
+const (
+	OutOfBoundsRead   Class = "oob_read"
+	OutOfBoundsWrite  Class = "oob_write"
+	Misaligned        Class = "misaligned"
+	Uninitialised     Class = "uninit"
+	Unwritten         Class = "unwritten"
+	Race              Class = "race"
+	BarrierDivergence Class = "barrier_divergence"
+	BadMask           Class = "bad_mask"
+	Deadlock          Class = "deadlock"
+	Assertion         Class = "assert" // assert() of the kernel
+	Trap              Class = "trap"   // the kernel stops itself
+	AsyncHazard       Class = "async_hazard"
+	Nondeterministic  Class = "nondeterministic"
+)
+
+// classChecks are the checks that classes belong to. Those of other classes are always on.
+var classChecks = map[Class]Checks{
+	OutOfBoundsRead: CheckBounds, OutOfBoundsWrite: CheckBounds, Misaligned: CheckBounds, Uninitialised: CheckUninit,
+	Unwritten: CheckUninit, Race: CheckRace, BarrierDivergence: CheckBarrier, BadMask: CheckBarrier,
+	AsyncHazard: CheckAsync,
+}
+
+// maxFindings is how many findings a result has at most.
+const maxFindings = 100
+
+// Finding is something a kernel does that it should not. Of findings of one class at one instruction, the first one in
+// the order of blocks stands for all.
+type Finding struct {
+	Class   Class
+	Message string
+	Count   int        // how often threads did it
+	Instr   *ptx.Instr // nil where no instruction is to blame
+	PTX     diag.Pos   // of the instruction
+	Source  []diag.Pos // from .loc: the line itself, then where it was inlined; empty where the file has none
+	Block   Dim
+	Thread  Dim
+
+	Address uint64 // of memory, in its own space; 0 where none is concerned
+	Buffer  string // the nearest memory
+	Outside int64  // how many bytes the access ends behind the buffer, or, negative, begins before it
+
+	block, order int // of the first occurrence: number of the block, and of the finding in it
+}
+
+// findingKey is what makes findings the same.
+type findingKey struct {
+	class Class
+	in    *ptx.Instr
+	other string // a buffer, where no instruction is to blame
+}
+
+// findings are those of a worker.
+type findings struct {
+	list  []*Finding
+	index map[findingKey]*Finding
+}
+
+// again counts a finding that is known, and reports whether it is.
+func (f *findings) again(key findingKey) bool {
+	known := f.index[key]
+	if known != nil {
+		known.Count++
+	}
+	return known != nil
+}
+
+func newFindings() findings { return findings{index: map[findingKey]*Finding{}} }
+
+func (f *findings) add(key findingKey, x *Finding) {
+	f.index[key] = x
+	f.list = append(f.list, x)
+}
+
+// merge adds the findings of another worker: the one in the lower block stays.
+func (f *findings) merge(other *findings) {
+	for key, x := range other.index {
+		known := f.index[key]
+		if known == nil {
+			f.add(key, x)
+			continue
+		}
+		count := known.Count + x.Count
+		if x.block < known.block {
+			*known = *x
+		}
+		known.Count = count
+	}
+}
+
+// sorted lists the findings in the order of blocks, and how many were too many.
+func (f *findings) sorted() (list []Finding, dropped int) {
+	slices.SortFunc(f.list, func(a, b *Finding) int {
+		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.order, b.order))
+	})
+	for _, x := range f.list[:min(len(f.list), maxFindings)] {
+		list = append(list, *x)
+	}
+	return list, len(f.list) - len(list)
+}
+
+// report adds a finding about a lane, and returns it for what else is to be said; nil if it is known or not asked for.
+func (w *warp) report(in *ins, lane int, class Class, format string, args ...any) *Finding {
+	c := w.cta
+	if check, ok := classChecks[class]; ok && !c.grid.checks.has(check) {
+		return nil
+	}
+	key := findingKey{class: class, in: in.src}
+	if c.worker.findings.again(key) {
+		return nil
+	}
+	f := &Finding{Class: class, Message: fmt.Sprintf(format, args...), Count: 1, Instr: in.src, Block: c.id,
+		Thread: w.thread(lane), block: c.number, order: len(c.worker.findings.list)}
+	f.PTX, f.Source = c.grid.prog.place(in.src)
+	c.worker.findings.add(key, f)
+	return f
+}
+
+// thread is the index of a lane in its block.
+func (w *warp) thread(lane int) Dim {
+	t, b := w.index*warpSize+lane, w.cta.grid.launch.Block
+	return Dim{t % b.X, t / b.X % b.Y, t / (b.X * b.Y)}
+}
+
+// place is where an instruction stands in the PTX and in the source, with the chain of inlining.
+func (p *Program) place(in *ptx.Instr) (at diag.Pos, source []diag.Pos) {
+	if in == nil {
+		return p.File.Position(p.Kernel.Pos), nil
+	}
+	for l := in.Loc; l != nil; l = l.Inlined {
+		source = append(source, diag.Pos{File: p.files[l.File], Line: l.Line, Col: l.Col})
+	}
+	return p.File.Position(in.Pos), source
+}
+
+// spot names the place of an instruction in messages: the source line if there is one.
+func (p *Program) spot(in *ins) string {
+	at, source := p.place(in.src)
+	if len(source) > 0 && source[0].Line > 0 {
+		at = source[0]
+	}
+	at.Col = 0
+	return at.String()
+}
+
+// sourceFiles are the names behind the numbers of .loc.
+func sourceFiles(f *ptx.File) map[int]string {
+	files := map[int]string{}
+	for _, item := range f.Items {
+		if n, ok := item.(*ptx.FileName); ok {
+			files[n.Number] = n.Path
+		}
+	}
+	return files
+}
+
+// String is a line for people: class, place, message.
+func (f *Finding) String() string {
+	var b strings.Builder
+	at := f.PTX
+	if len(f.Source) > 0 {
+		at = f.Source[0]
+	}
+	fmt.Fprintf(&b, "%s: %s: %s", at, f.Class, f.Message)
+	if f.Instr != nil {
+		fmt.Fprintf(&b, " (block %s, thread %s", f.Block, f.Thread)
+		if f.Count > 1 {
+			fmt.Fprintf(&b, ", and %d more", f.Count-1)
+		}
+		b.WriteString(")")
+	}
+	return b.String()
+}
+
+// String is "x,y,z".
+func (d Dim) String() string { return fmt.Sprintf("%d,%d,%d", d.X, d.Y, d.Z) }

@@ -1,0 +1,251 @@
+package ptxvm
+
+import (
+	"cmp"
+	"context"
+	"runtime"
+	"sync"
+	atomics "sync/atomic"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements grids: blocks that workers execute, at the same time where that cannot be seen.
+
+// grid is a launch that runs.
+type grid struct {
+	prog    *Program
+	launch  *Launch
+	checks  Checks
+	memory  memory
+	params  []byte
+	threads int // of a block
+	limit   uint64
+	order   order
+	taken   atomics.Int64  // blocks that have begun
+	steps   atomics.Uint64 // of all workers
+	shared  sync.Mutex     // held by atomic operations on global memory while several workers run
+	printed []byte         // by printf; kernels that print communicate
+	several bool           // there are several workers
+	failed  atomics.Pointer[error]
+}
+
+// worker executes blocks.
+type worker struct {
+	grid     *grid
+	free     []*cta // blocks that have ended, for the next ones
+	findings findings
+	shadow   *shadow // nil where no check needs one
+}
+
+// cta is a block.
+type cta struct {
+	grid     *grid
+	worker   *worker
+	id       Dim
+	number   int // in the grid, x first
+	warps    []*warp
+	turns    []int // the order in which warps have their turns
+	shared   []byte
+	barriers [16]barrierState
+	stopped  bool
+	shadow   *blockShadow // nil where no check needs one
+}
+
+// A warp that waits for another one in a loop must let it go on, and so must a block. Instructions of a warp before
+// the next one has its turn, and turns of all warps before the next block has its own; blocks have turns only where
+// they may wait for each other.
+const (
+	warpQuantum         = 1 << 14
+	communicatingWarp   = 1 << 10
+	communicatingRounds = 16
+)
+
+// Run executes a launch. Buffers of the arguments are changed in place. The result is the same for any number of
+// workers unless blocks write what others read or write without atomic operations, which is what the check for races is
+// for; with it, blocks run one after the other.
+func (p *Program) Run(l *Launch) (*Result, error) {
+	if l.Schedules > 1 {
+		return p.compareSchedules(l)
+	}
+	return p.run(l, order{})
+}
+
+// run executes a launch in one order.
+func (p *Program) run(l *Launch, o order) (*Result, error) {
+	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
+		limit: cmp.Or(l.MaxSteps, usualSteps)}
+	if err := g.prepare(); err != nil {
+		return nil, err
+	}
+	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
+	if p.communicates || o.fixed || g.checks.has(CheckRace) {
+		n = 1
+	}
+	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
+		n--
+	}
+	g.several = n > 1
+	workers := make([]*worker, n)
+	var wait sync.WaitGroup
+	for i := range workers {
+		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow()}
+		wait.Go(workers[i].work)
+	}
+	wait.Wait()
+	if err := g.failed.Load(); err != nil {
+		return nil, *err
+	}
+	return g.finish(workers), nil
+}
+
+// bytes is how much memory a launch takes with some blocks at a time.
+func (g *grid) bytes(blocks int) int64 {
+	p, l := g.prog, g.launch
+	warps := (g.threads + warpSize - 1) / warpSize
+	warp := int64(p.n32)*4*warpSize + int64(p.n64)*8*warpSize + int64(p.nPreds)*4 + int64(p.localBytes)*warpSize
+	n := int64(blocks) * (int64(warps)*warp + int64(p.dynamicStart()) + int64(l.DynamicShared))
+	for i := range l.Args {
+		n += int64(len(l.Args[i].Buffer))
+	}
+	for i := range p.variables {
+		n += int64(len(p.variables[i].data))
+	}
+	return n
+}
+
+// finish puts together what workers found.
+func (g *grid) finish(workers []*worker) *Result {
+	all := workers[0]
+	for _, w := range workers[1:] {
+		all.findings.merge(&w.findings)
+		all.shadow.merge(w.shadow)
+	}
+	all.unwritten()
+	r := &Result{Steps: g.steps.Load(), Printed: g.printed}
+	r.Findings, r.Dropped = all.findings.sorted()
+	return r
+}
+
+func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }
+
+// take names the next block, if there is one.
+func (g *grid) take() (number int, ok bool) {
+	n := g.launch.Grid.Count()
+	i := int(g.taken.Add(1)) - 1
+	if i >= n || g.failed.Load() != nil {
+		return 0, false
+	}
+	return g.order.block(i, n), true
+}
+
+// work executes blocks until none is left. Where blocks may wait for each other, one that does not come to its end in
+// its turn stays while further ones begin.
+func (w *worker) work() {
+	rounds := 0 // no limit
+	if w.grid.prog.communicates {
+		rounds = communicatingRounds
+	}
+	most := w.grid.resident()
+	var active []*cta
+	for {
+		begun := false
+		if len(active) < most {
+			var number int
+			if number, begun = w.grid.take(); begun {
+				active = append(active, w.begin(number))
+			}
+		}
+		if !begun && len(active) == 0 {
+			return
+		}
+		kept := active[:0]
+		for _, c := range active {
+			if c.run(rounds) {
+				w.free = append(w.free, c)
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		active = kept
+		if w.grid.failed.Load() != nil {
+			return
+		}
+	}
+}
+
+// resident is how many blocks fit into memory at a time.
+func (g *grid) resident() int {
+	one := max(g.bytes(1)-g.bytes(0), 1)
+	return int(max((cmp.Or(g.launch.MaxMemory, usualMemory)-g.bytes(0))/one, 1))
+}
+
+// begin makes a block ready to run.
+func (w *worker) begin(number int) *cta {
+	g := w.grid
+	var c *cta
+	if n := len(w.free); n > 0 {
+		c, w.free = w.free[n-1], w.free[:n-1]
+		clear(c.shared)
+	} else {
+		c = &cta{grid: g, worker: w, shared: make([]byte, g.prog.dynamicStart()+g.launch.DynamicShared)}
+		for range (g.threads + warpSize - 1) / warpSize {
+			c.warps = append(c.warps, &warp{})
+		}
+		c.turns = make([]int, len(c.warps))
+		c.shadow = w.shadow.newBlock(c)
+	}
+	size := g.launch.Grid
+	c.number, c.id, c.stopped = number, Dim{number % size.X, number / size.X % size.Y, number / (size.X * size.Y)}, false
+	for i, x := range c.warps {
+		x.reset(c, i)
+	}
+	g.order.warps(number, c.turns)
+	for i := range c.barriers {
+		c.barriers[i] = barrierState{waiting: c.barriers[i].waiting[:0]}
+	}
+	c.shadow.reset()
+	return c
+}
+
+// run executes a block, warps in turn, each until it waits. It reports whether the block has come to its end; rounds is
+// how often each warp has its turn at most, 0 for no limit.
+func (c *cta) run(rounds int) bool {
+	g := c.grid
+	quantum := warpQuantum
+	if rounds > 0 {
+		quantum = communicatingWarp
+	}
+	for round := 0; rounds == 0 || round < rounds; round++ {
+		alive, moved := false, false
+		steps := uint64(0)
+		for _, i := range c.turns {
+			w := c.warps[i]
+			if len(w.ready) > 0 {
+				moved = true
+				before := w.steps
+				w.run(quantum)
+				steps += w.steps - before
+			}
+			alive = alive || w.alive != 0
+			if c.stopped {
+				break
+			}
+		}
+		if total := g.steps.Add(steps); total > g.limit {
+			g.fail(diag.Errorf(Budget, "allow more, or make the shapes smaller", "%s executed more than %d instructions",
+				g.prog.Kernel.Name, g.limit))
+		}
+		if ctx := g.launch.Context; ctx != nil && ctx.Err() != nil {
+			g.fail(context.Cause(ctx))
+		}
+		if !alive || c.stopped || g.failed.Load() != nil {
+			return true
+		}
+		if !moved {
+			c.deadlock()
+			return true
+		}
+	}
+	return false
+}

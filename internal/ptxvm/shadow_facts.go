@@ -1,0 +1,203 @@
+package ptxvm
+
+import (
+	"slices"
+
+	"gpuemu/internal/ptx"
+)
+
+// This file implements what checks and the grid must know of instructions beyond how to execute them.
+
+// facts are about one instruction. Registers are positions in the masks of a warp's shadow.
+type facts struct {
+	rule    rule
+	strong  bool    // an atomic operation, or a load or store that others may wait for
+	reads   []int32 // registers, guard and addresses not among them
+	address []int32 // registers that addresses are made of
+	guard   int32   // -1 for none
+	writes  []int32
+	parts   []int32 // elements that a load or a store moves, in order; -1 for constants and sinks
+}
+
+// rule is how the definedness of a result follows from that of operands.
+type rule uint8
+
+const (
+	each     rule = iota // lane by lane, all operands count
+	selects              // selp: the operand that is chosen counts
+	both                 // and: an operand that is false decides alone
+	either               // or: an operand that is true decides alone
+	exchange             // shfl: the lane that a value comes from counts
+	gather               // vote, match, redux: all lanes count
+	loads
+	stores
+	updates // atom, red
+	passes  // what a call does to pass arguments and results
+	opaque  // results are taken as defined
+)
+
+// ruleOf is the rule of an instruction.
+func ruleOf(in *ptx.Instr) rule {
+	switch in.Op {
+	case "selp":
+		return selects
+	case "and", "or":
+		if in.Has("pred") {
+			return map[string]rule{"and": both, "or": either}[in.Op]
+		}
+	case "shfl":
+		return exchange
+	case "vote", "match", "redux":
+		return gather
+	case "ld", "ldu":
+		return loads
+	case "st":
+		return stores
+	case "atom", "red":
+		return updates
+	case "call":
+		return passes
+	case "ldmatrix", "stmatrix", "movmatrix", "mma", "wmma", "wgmma", "activemask", "elect", "cp":
+		return opaque
+	}
+	return each
+}
+
+// facts fills in the facts of all instructions, and what they say of the kernel.
+func (l *lowering) facts() {
+	p := l.prog
+	p.files = sourceFiles(l.file)
+	for i := range p.code {
+		in := &p.code[i]
+		in.index, in.facts.guard = int32(i), -1
+		if in.src == nil {
+			continue
+		}
+		l.registers(in)
+		in.exits = in.kind == branch && p.ends(in.target)
+		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Has("volatile") || in.src.Has("relaxed") ||
+			in.src.Has("acquire") || in.src.Has("release") {
+			in.facts.strong = in.mem != nil
+		}
+		p.communicates = p.communicates || communicates(in)
+		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
+			in.run = exclusive(in.run)
+		}
+	}
+}
+
+// exclusive lets one worker at a time execute an atomic operation.
+func exclusive(run func(w *warp, in *ins)) func(w *warp, in *ins) {
+	return func(w *warp, in *ins) {
+		if g := w.cta.grid; g.several {
+			g.shared.Lock()
+			defer g.shared.Unlock()
+		}
+		run(w, in)
+	}
+}
+
+// registers fills in what an instruction reads and writes.
+func (l *lowering) registers(in *ins) {
+	f, src := &in.facts, in.src
+	f.rule = ruleOf(src)
+	position := func(o *ptx.Operand) int32 {
+		if slot, ok := l.slots[o.Reg]; ok && o.Kind == ptx.RegisterArg {
+			return l.prog.position(slot)
+		}
+		return -1
+	}
+	add := func(list *[]int32) func(*ptx.Operand) {
+		return func(o *ptx.Operand) {
+			if at := position(o); at >= 0 {
+				*list = append(*list, at)
+			}
+		}
+	}
+	src.Defs(add(&f.writes))
+	src.Uses(add(&f.reads))
+	if in.guard != noRef {
+		f.guard = l.prog.position(in.guard)
+		f.reads = without(f.reads, f.guard)
+	}
+	for i := range src.Args {
+		if a := &src.Args[i]; a.Kind == ptx.AddressArg {
+			for j := range a.List {
+				add(&f.address)(&a.List[j])
+			}
+		}
+	}
+	for _, at := range f.address {
+		f.reads = without(f.reads, at)
+	}
+	if f.rule == loads || f.rule == stores {
+		o := &src.Args[0]
+		if f.rule == stores {
+			o = &src.Args[1]
+		}
+		list := o.List
+		if o.Kind != ptx.VectorArg {
+			list = []ptx.Operand{*o}
+		}
+		for i := range list {
+			f.parts = append(f.parts, position(&list[i]))
+		}
+	}
+}
+
+// without removes the first occurrence of a register.
+func without(list []int32, at int32) []int32 {
+	if i := slices.Index(list, at); i >= 0 {
+		return slices.Delete(list, i, i+1)
+	}
+	return list
+}
+
+// position is where the mask of a slot lies: registers of 32 bits, then of 64 bits, then predicates.
+func (p *Program) position(r ref) int32 {
+	switch r.class() {
+	case class32:
+		return int32(r.index())
+	case class64:
+		return int32(p.n32 + r.index())
+	}
+	return int32(p.n32 + p.n64 + r.index())
+}
+
+// ends reports whether a kernel comes to its end at an instruction, or goes there at once.
+func (p *Program) ends(at int) bool {
+	for range 8 { // branches to branches are rare
+		in := &p.code[at]
+		switch {
+		case in.guard != noRef:
+			return false
+		case in.kind == finish:
+			return true
+		case in.kind != branch:
+			return false
+		}
+		at = in.target
+	}
+	return false
+}
+
+// communicates reports whether what an instruction does depends on the order of blocks: atomic operations on numbers
+// that are rounded or whose result is used, loads that wait for others, and printf.
+func communicates(in *ins) bool {
+	if in.src.Op == "call" {
+		return slices.ContainsFunc(in.src.Args, func(o ptx.Operand) bool { return o.Func != nil && o.Func.Name == "vprintf" })
+	}
+	if in.mem == nil || in.mem.space != globalSpace && in.mem.space != genericSpace {
+		return false
+	}
+	src := in.src
+	has := func(mods ...string) bool { return slices.ContainsFunc(mods, src.Has) }
+	switch src.Op {
+	case "ld":
+		return has("volatile", "relaxed", "acquire")
+	case "atom", "red":
+		result := src.Op == "atom" && src.Args[0].Kind != ptx.SinkArg
+		return result || has("f32", "f64", "f16", "f16x2", "bf16", "bf16x2") || !has("add", "min", "max", "and", "or", "xor")
+	}
+	return false
+}

@@ -1,0 +1,297 @@
+package ptxvm
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// This file implements the check for races: accesses of different warps to the same bytes, at least one of them a
+// write, that no barrier and no atomic operation orders.
+//
+// Each word of memory has a state of constant size: its last writer, and its readers since. One clock per launch,
+// which barriers and atomic operations advance, stamps accesses. A warp knows up to which stamp the accesses of the
+// other warps of its block, and of other blocks, came before its own. An atomic operation or a load that others may
+// wait for, on a word that another one released, is taken to order everything before: a race may be missed so, but
+// none is invented. Of several readers in different barrier intervals the latest count. Stores that leave memory as it
+// is are silent.
+
+// cell is the state of a word, 4 bytes.
+type cell struct {
+	writer, reader former
+	readers        uint32 // warps of the reader's block
+	released       uint32 // stamp of the last atomic operation
+}
+
+// former is a former access.
+type former struct {
+	stamp uint32
+	block uint32 // number + 1; 0 for none
+	step  uint32 // of the warp: tells instructions apart
+	in    int32  // index of the instruction
+	warp  uint8
+	lane  uint8
+	bytes uint8 // of the word, one bit each
+	flags uint8
+}
+
+const (
+	strongAccess = 1 << iota // atomic, or one that others may wait for
+	swapAccess               // atom.cas
+	manyBlocks               // of readers: several blocks
+)
+
+// racing is the state of a worker.
+type racing struct {
+	clock uint32
+	pages [][]*page // by buffer
+}
+
+// pageWords is how many words share a page of states. Pages come into being when memory is touched.
+const pageWords = 1024
+
+type page [pageWords]cell
+
+// blockRacing is the state of a block.
+type blockRacing struct {
+	worker *racing
+	shared []cell
+	known  [][]uint32 // known[x][y]: up to which stamp warp x has accesses of warp y behind it
+	others uint32     // the same for all other blocks
+	joined []uint32   // what warps at a barrier know together
+}
+
+func newRacing(g *grid) racing {
+	r := racing{clock: 1}
+	if !g.checks.has(CheckRace) {
+		return r
+	}
+	r.pages = make([][]*page, len(g.memory.buffers))
+	for i, b := range g.memory.buffers {
+		r.pages[i] = make([]*page, (len(b.data)/4+pageWords)/pageWords)
+	}
+	return r
+}
+
+func newBlockRacing(b *blockShadow) blockRacing {
+	r := blockRacing{worker: &b.worker.racing}
+	if !b.worker.race {
+		return r
+	}
+	r.shared, r.joined = make([]cell, (len(b.cta.shared)+3)/4), make([]uint32, len(b.cta.warps))
+	for range b.cta.warps {
+		r.known = append(r.known, make([]uint32, len(b.cta.warps)))
+	}
+	return r
+}
+
+func (r *blockRacing) reset(b *blockShadow) {
+	if !b.worker.race {
+		return
+	}
+	clear(r.shared)
+	r.others = 0
+	for _, k := range r.known {
+		clear(k)
+	}
+}
+
+// cells are the states of the words of an access.
+func (r *blockRacing) cells(t *touch) []cell {
+	first, n := t.offset/4, (t.offset%4+uint64(len(t.data))+3)/4
+	if t.space == sharedSpace {
+		return r.shared[first:][:n]
+	}
+	pages := r.worker.pages[t.buffer.index]
+	p := pages[first/pageWords]
+	if p == nil {
+		p = new(page)
+		pages[first/pageWords] = p
+	}
+	return p[first%pageWords:][:n]
+}
+
+// touch judges an access. Local memory and parameters are nobody else's.
+func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
+	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && t.buffer.readOnly {
+		return
+	}
+	done, at := 0, int(t.offset%4)
+	cells := r.cells(t)
+	for i := range cells {
+		c := &cells[i]
+		n := min(4-at, len(t.data)-done)
+		me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
+			warp: uint8(w.index), lane: uint8(t.lane), bytes: (1<<n - 1) << at}
+		if in.facts.strong {
+			me.flags = strongAccess
+			if in.src.Has("cas") {
+				me.flags |= swapAccess
+			}
+			r.acquire(w, in, c)
+		}
+		if t.write {
+			now := t.data[done : done+n]
+			r.write(w, in, t, c, &me, done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n]))
+		} else {
+			r.read(w, in, t, c, &me)
+		}
+		if in.facts.strong && t.write {
+			c.released = r.worker.clock
+			r.worker.clock++
+		}
+		at, done = 0, done+n
+	}
+}
+
+// acquire lets a warp know of everything before the last atomic operation on a word, if it can see its result.
+func (r *blockRacing) acquire(w *warp, in *ins, c *cell) {
+	if in.src.Op == "red" || in.src.Op == "st" {
+		return
+	}
+	r.others = max(r.others, c.released)
+	known := r.known[w.index]
+	for i := range known {
+		known[i] = max(known[i], c.released)
+	}
+}
+
+// before reports whether a former access is ordered before one of a warp now.
+func (r *blockRacing) before(w *warp, a *former) bool {
+	switch {
+	case a.block == 0:
+		return true
+	case a.block != uint32(w.cta.number)+1:
+		return a.stamp <= r.others
+	case int(a.warp) == w.index:
+		return true
+	}
+	return a.stamp <= r.known[w.index][a.warp]
+}
+
+// clash reports whether two accesses concern the same bytes and are not both atomic.
+func clash(a, b *former) bool { return a.bytes&b.bytes != 0 && a.flags&b.flags&strongAccess == 0 }
+
+// guess reports whether a read and a write are a plain load and atom.cas: what was loaded is a guess that the
+// instruction verifies, as the CUDA C++ Programming Guide does it for atomic functions of one's own.
+func guess(read, write *former) bool {
+	return read.flags&strongAccess == 0 && write.flags&swapAccess != 0
+}
+
+func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, changed bool) {
+	old := &c.writer
+	together := old.block == me.block && old.warp == me.warp && old.step == me.step && old.lane != me.lane
+	switch {
+	case !changed || !clash(old, me):
+	case together && in.facts.rule == stores:
+		r.report(w, in, t, "lanes %d and %d of a warp write different values to %s in one instruction", old.lane, me.lane)
+	case !r.before(w, old):
+		r.between(w, in, t, "writes", "written", old)
+	}
+	if changed && clash(&c.reader, me) && !guess(&c.reader, me) {
+		if old := r.unorderedReader(w, c); old != nil {
+			r.between(w, in, t, "writes", "read", old)
+		}
+	}
+	if changed || old.block == 0 || r.before(w, old) {
+		c.writer = *me
+	}
+	if changed {
+		c.reader, c.readers = former{}, 0
+	}
+}
+
+// unorderedReader is a former reader of a word that is not ordered before a warp now, nil if all are.
+func (r *blockRacing) unorderedReader(w *warp, c *cell) *former {
+	old := c.reader
+	if old.block != uint32(w.cta.number)+1 || old.flags&manyBlocks != 0 {
+		if r.before(w, &old) && old.flags&manyBlocks == 0 {
+			return nil
+		}
+		if old.stamp <= r.others {
+			return nil
+		}
+		return &old
+	}
+	for i := range w.cta.warps {
+		if c.readers>>i&1 == 0 {
+			continue
+		}
+		if old.warp = uint8(i); !r.before(w, &old) {
+			return &old
+		}
+	}
+	return nil
+}
+
+func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
+	if clash(&c.writer, me) && !guess(me, &c.writer) && !r.before(w, &c.writer) {
+		r.between(w, in, t, "reads", "written", &c.writer)
+	}
+	old := &c.reader
+	bit := uint32(1) << me.warp
+	switch {
+	case old.block == 0 || old.block == me.block && old.stamp != me.stamp && old.flags&manyBlocks == 0:
+		c.reader, c.readers = *me, bit
+	case old.block == me.block:
+		c.readers |= bit
+		old.bytes |= me.bytes
+		old.flags &^= strongAccess &^ me.flags
+	default:
+		me.flags |= manyBlocks
+		me.bytes |= old.bytes
+		c.reader, c.readers = *me, bit
+	}
+}
+
+func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former) {
+	g := w.cta.grid
+	id := int(old.block) - 1
+	size := g.launch.Grid
+	block := Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}
+	other := &warp{cta: w.cta, index: int(old.warp)}
+	r.report(w, in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
+		other.thread(int(old.lane)), block, past, g.prog.spot(&g.prog.code[old.in]))
+}
+
+// report adds a finding; the last operand of its text is the memory.
+func (r *blockRacing) report(w *warp, in *ins, t *touch, format string, args ...any) {
+	name, at := "shared memory", t.offset
+	if t.buffer != nil {
+		name, at = t.buffer.name, t.buffer.base+t.offset
+	}
+	if f := w.report(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...); f != nil {
+		f.Address, f.Buffer = at, name
+	}
+}
+
+// barrier orders everything that warps did before they came to a barrier before what those do that waited there.
+func (b *blockShadow) barrier(at *barrierState) {
+	if b == nil {
+		return
+	}
+	for _, x := range at.waiting {
+		if x.in.d != noRef {
+			x.warp.shadow.defined[b.cta.grid.prog.position(x.in.d)] |= x.mask
+		}
+	}
+	if !b.worker.race {
+		return
+	}
+	r := &b.racing
+	now := r.worker.clock
+	joined := r.joined
+	clear(joined)
+	for i := range r.known {
+		if at.came>>i&1 == 0 {
+			continue
+		}
+		for j, stamp := range r.known[i] {
+			joined[j] = max(joined[j], stamp)
+		}
+		joined[i] = now
+	}
+	for _, x := range at.waiting {
+		copy(r.known[x.warp.index], joined)
+	}
+	r.worker.clock++
+}

@@ -1,0 +1,176 @@
+package ptxvm
+
+import "math/bits"
+
+// This file implements what checks keep beside memory and registers.
+
+// shadow is what the checks of a worker keep about global memory.
+type shadow struct {
+	uninit, race bool
+	buffers      []bitset // bytes that are defined, by buffer; nil where all are
+	racing       racing
+}
+
+// blockShadow is what checks keep about a block.
+type blockShadow struct {
+	worker *shadow
+	cta    *cta
+	shared bitset // bytes that are defined
+	racing blockRacing
+}
+
+// warpShadow is what checks keep about a warp.
+type warpShadow struct {
+	block   *blockShadow
+	local   bitset   // bytes of local memory that are defined, lane after lane
+	stride  int      // from lane to lane in local
+	defined []uint32 // lanes whose value is defined, by register
+	start   []uint32 // of defined: constants and special registers are
+	touches []touch  // of the current instruction
+}
+
+// touch is an access of one lane.
+type touch struct {
+	space  space
+	lane   int
+	write  bool
+	buffer *buffer // nil outside of global memory
+	offset uint64
+	data   []byte
+	old    [32]byte // data before the instruction, of writes
+}
+
+// newShadow makes what checks need; nil where they need nothing.
+func (g *grid) newShadow() *shadow {
+	s := &shadow{uninit: g.checks.has(CheckUninit), race: g.checks.has(CheckRace)}
+	if !s.uninit && !s.race {
+		return nil
+	}
+	s.buffers = make([]bitset, len(g.memory.buffers))
+	for i, b := range g.memory.buffers {
+		if s.uninit && b.arg != nil && (b.arg.Uninitialised || b.arg.Role == Out) {
+			s.buffers[i] = newBitset(len(b.data))
+		}
+	}
+	s.racing = newRacing(g)
+	return s
+}
+
+// merge adds what another worker has written.
+func (s *shadow) merge(other *shadow) {
+	if s == nil {
+		return
+	}
+	for i := range s.buffers {
+		for j, x := range other.buffers[i] {
+			s.buffers[i][j] |= x
+		}
+	}
+}
+
+func (s *shadow) newBlock(c *cta) *blockShadow {
+	if s == nil {
+		return nil
+	}
+	b := &blockShadow{worker: s, cta: c, shared: newBitset(len(c.shared))}
+	b.racing = newBlockRacing(b)
+	p := c.grid.prog
+	for _, w := range c.warps {
+		x := &warpShadow{block: b, stride: alignUp(p.localBytes, 64)}
+		x.local = newBitset(warpSize * x.stride)
+		x.start = make([]uint32, p.n32+p.n64+p.nPreds)
+		for _, k := range p.consts {
+			x.start[p.position(k.slot)] = allLanes
+		}
+		for _, slot := range p.specials {
+			x.start[p.position(slot)] = allLanes
+		}
+		for _, d := range p.dynamic {
+			x.start[p.position(d.slot)] = allLanes
+		}
+		x.defined = make([]uint32, len(x.start))
+		w.shadow = x
+	}
+	return b
+}
+
+// reset is for a block that begins.
+func (b *blockShadow) reset() {
+	if b == nil {
+		return
+	}
+	clear(b.shared)
+	b.racing.reset(b)
+}
+
+func (x *warpShadow) reset() {
+	if x == nil {
+		return
+	}
+	copy(x.defined, x.start)
+	clear(x.local)
+	x.touches = x.touches[:0]
+}
+
+// note remembers an access until the instruction is done.
+func (x *warpShadow) note(t touch) {
+	if t.write {
+		copy(t.old[:], t.data)
+	}
+	x.touches = append(x.touches, t)
+}
+
+// guard judges the guard of an instruction.
+func (x *warpShadow) guard(w *warp, in *ins, mask uint32) {
+	if at := in.facts.guard; x.block.worker.uninit && at >= 0 {
+		if bad := mask &^ x.defined[at]; bad != 0 {
+			what := "the guard of " + in.src.Mnemonic()
+			if in.kind == branch {
+				what = "the condition of a branch"
+			}
+			w.report(in, bits.TrailingZeros32(bad), Uninitialised, "%s depends on a value that was never set", what)
+			x.defined[at] |= bad
+		}
+	}
+}
+
+// judge looks at an instruction that has been executed.
+func (x *warpShadow) judge(w *warp, in *ins) {
+	if in.src == nil {
+		return
+	}
+	if x.block.worker.uninit {
+		x.definedness(w, in)
+	}
+	if len(x.touches) == 0 {
+		return
+	}
+	if x.block.worker.race {
+		for i := range x.touches {
+			x.block.racing.touch(w, in, &x.touches[i])
+		}
+	}
+	x.touches = x.touches[:0]
+}
+
+// bitset has one bit per byte of memory.
+type bitset []uint64
+
+func newBitset(bytes int) bitset { return make(bitset, (bytes+63)/64) }
+
+// all reports whether n bytes from at are marked. Accesses are aligned and have at most 64 bytes, so they lie in one
+// word.
+func (b bitset) all(at uint64, n int) bool {
+	mask := ^uint64(0) >> (64 - n) << (at % 64)
+	return b[at/64]&mask == mask
+}
+
+// mark sets or clears n bytes from at.
+func (b bitset) mark(at uint64, n int, on bool) {
+	mask := ^uint64(0) >> (64 - n) << (at % 64)
+	if on {
+		b[at/64] |= mask
+	} else {
+		b[at/64] &^= mask
+	}
+}
