@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/inspect"
 	"gpuemu/internal/launchfile"
 	"gpuemu/internal/ptx"
 	"gpuemu/internal/ptxvm"
@@ -187,8 +188,6 @@ func (e *emulation) options() error {
 		return missing("--trace")
 	case f.counters:
 		return missing("--counters")
-	case f.arch != "":
-		return missing("--arch")
 	}
 	return e.chooseChecks()
 }
@@ -253,7 +252,29 @@ func (e *emulation) read(cmd *cobra.Command) error {
 	case err != nil:
 		return notRun(err)
 	}
+	e.launch.Entry = kernelName(e.file, e.launch.Entry)
+	if a := e.flags.arch; a != "" && !slices.Contains(e.file.Targets, a) {
+		return diag.Errorf(Usage, "leave it out", "--arch %s is not in this version of gpuemu: %s is for %s", a, e.launch.PTX,
+			strings.Join(e.file.Targets, ","))
+	}
 	return nil
+}
+
+// kernelName is the symbol of a kernel: C++ names may be written without their mangling where only one kernel fits.
+func kernelName(file *ptx.File, entry string) string {
+	var fits []string
+	for _, k := range file.Kernels() {
+		switch {
+		case k.Name == entry:
+			return entry
+		case inspect.SourceName(k.Name) == entry:
+			fits = append(fits, k.Name)
+		}
+	}
+	if len(fits) == 1 {
+		return fits[0]
+	}
+	return entry
 }
 
 // execute loads and runs the kernel.
@@ -283,6 +304,7 @@ func (e *emulation) execute() error {
 		Kernel: prog.Kernel.Name, PTX: e.launch.PTX, Line: e.file.Position(prog.Kernel.Pos).Line,
 		Target: strings.Join(e.file.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
 		Checks: e.checks, Seconds: time.Since(start).Seconds(), Instructions: result.Steps,
+		Printed: string(result.Printed),
 	}
 	for i := range result.Findings {
 		e.doc.add(e.file, &result.Findings[i])

@@ -32,6 +32,7 @@ type emulationDoc struct {
 	Checks        []string        `json:"checks"`
 	Instructions  uint64          `json:"instructions"` // of warps
 	Seconds       float64         `json:"seconds"`
+	Printed       string          `json:"printed"` // by printf of the kernel
 	Findings      []findingDoc    `json:"findings"`
 	Expected      []comparisonDoc `json:"expected"`
 	Outputs       []string        `json:"outputs"` // files
@@ -151,6 +152,9 @@ func (d *emulationDoc) text(t *terminal) {
 		sizeText(d.Grid), sizeText(d.Block), shared)))
 	t.print(fmt.Sprintf("  %d instructions of warps in %s; checks: %s", d.Instructions, duration(d.Seconds),
 		strings.Join(d.Checks, ", ")))
+	for line := range strings.Lines(d.Printed) {
+		t.print("  printf: " + printable(strings.TrimSuffix(line, "\n")))
+	}
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		place := fmt.Sprintf("%s:%d", d.PTX, f.PTXLine)
@@ -231,8 +235,8 @@ func (e *emulation) checkOutputs() error {
 
 // isFileName reports whether a name from a file that may come from anywhere is safe as the name of a new file.
 func isFileName(name string) bool {
-	return len(name) <= 200 && filepath.IsLocal(name+".bin") && !strings.ContainsAny(name, `/\:`) && name[0] != '.' &&
-		printable(name) == name
+	return name != "" && name[0] != '.' && len(name) <= 200 && filepath.IsLocal(name+".bin") &&
+		!strings.ContainsAny(name, `/\:`) && printable(name) == name
 }
 
 // writeOutputs writes what the kernel left in its outputs, findings or not: they show what went wrong.

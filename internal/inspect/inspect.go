@@ -264,7 +264,7 @@ func (t *Target) choose(records []artifact.Metrics, file string) ([]artifact.Met
 	var chosen []artifact.Metrics
 	for _, named := range []func(*artifact.Metrics) bool{
 		func(m *artifact.Metrics) bool { return m.Kernel == want },
-		func(m *artifact.Metrics) bool { return sourceName(m.Kernel) == want },
+		func(m *artifact.Metrics) bool { return SourceName(m.Kernel) == want },
 	} {
 		for i := range records {
 			if named(&records[i]) {
@@ -309,9 +309,9 @@ func unread(t *Target, err error) Unread {
 	return u
 }
 
-// sourceName is the name of a function in its source: the last part of a mangled C++ name (Itanium C++ ABI, 5.1), and
+// SourceName is the name of a function in its source: the last part of a mangled C++ name (Itanium C++ ABI, 5.1), and
 // the name itself of any other.
-func sourceName(symbol string) string {
+func SourceName(symbol string) string {
 	rest, mangled := strings.CutPrefix(symbol, "_Z")
 	if !mangled {
 		return symbol

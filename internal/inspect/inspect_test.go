@@ -156,8 +156,8 @@ func TestSourceName(t *testing.T) {
 		if want == "" {
 			want = symbol
 		}
-		if got := sourceName(symbol); got != want {
-			t.Errorf("sourceName(%q) = %q, want %q", symbol, got, want)
+		if got := SourceName(symbol); got != want {
+			t.Errorf("SourceName(%q) = %q, want %q", symbol, got, want)
 		}
 	}
 }
