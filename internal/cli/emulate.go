@@ -78,7 +78,7 @@ func emulateCommand(term *terminal, env Env) *cobra.Command {
 	fl.StringArrayVar(&f.args, "arg", nil, "argument `ARG` of the kernel; repeat it for each parameter")
 	fl.StringVar(&f.launch, "case", "", "launch `FILE` (JSON), instead of all of the above")
 	fl.StringVar(&f.check, "check", "all", "`LIST` of checks: all, none, or of bounds,uninit,race,barrier,async")
-	fl.IntVar(&f.schedules, "schedules", 1, "run in `N` orders of blocks and warps, and compare the results")
+	fl.IntVar(&f.schedules, "schedules", 1, "run in `N` orders of blocks and warps, and compare the bits of the results")
 	fl.Uint64Var(&f.budget, "budget", 0, "stop after `N` instructions of warps (default 2^32)")
 	fl.StringVar(&f.arch, "arch", "", "architecture `sm_XX` whose tensor cores are followed (default: the file's .target)")
 	fl.StringVar(&f.sfu, "sfu", "", "`MODE` of approximate instructions: worst+ or worst-, the ends of their bounds")
@@ -99,7 +99,7 @@ type emulation struct {
 
 	launch *launchfile.Case
 	file   *ptx.File
-	checks []string
+	checks ptxvm.Checks
 	doc    emulationDoc
 }
 
@@ -161,23 +161,19 @@ func (e *emulation) print() error {
 	return nil
 }
 
-// checkNames are the checks one can choose from; the value says whether package ptxvm has it.
-var checkNames = []struct {
-	name string
-	done bool
-}{{"bounds", true}, {"uninit", false}, {"race", false}, {"barrier", true}, {"async", false}}
-
-// options refuses what is not there. A check that is asked for and not made would be a green light for nothing.
+// options refuses what is not there. What is asked for and not done would be a green light for nothing.
 func (e *emulation) options() error {
 	f := e.flags
-	missing := func(what string) error {
-		return diag.Errorf(Usage, "leave it out", "%s is not in this version of gpuemu", what)
+	missing := func(flag string) error {
+		return diag.Errorf(Usage, "leave it out", "%s is not in this version of gpuemu", flag)
+	}
+	var err error
+	if e.checks, err = ptxvm.ParseChecks(f.check); err != nil {
+		return inFlag("check", err)
 	}
 	switch {
-	case f.schedules < 1:
-		return diag.Errorf(Usage, "give 1 or more", "--schedules is %d", f.schedules)
-	case f.schedules > 1:
-		return missing("--schedules of more than 1")
+	case f.schedules < 1 || f.schedules > maxSchedules:
+		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", maxSchedules), "--schedules is %d", f.schedules)
 	case f.sfu != "" && f.sfu != "worst+" && f.sfu != "worst-":
 		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
 	case f.sfu != "":
@@ -189,39 +185,24 @@ func (e *emulation) options() error {
 	case f.counters:
 		return missing("--counters")
 	}
-	return e.chooseChecks()
+	return nil
 }
 
-// chooseChecks reads --check. "all" is all there are, and the report names them.
-func (e *emulation) chooseChecks() error {
-	var known []string
-	for _, c := range checkNames {
-		known = append(known, c.name)
-		if c.done && e.flags.check == "all" {
-			e.checks = append(e.checks, c.name)
+// maxSchedules is more orders than tell anything new.
+const maxSchedules = 10000
+
+// checkNames lists the checks that are made.
+func checkNames(c ptxvm.Checks) (names []string) {
+	for _, x := range []struct {
+		check ptxvm.Checks
+		name  string
+	}{{ptxvm.CheckBounds, "bounds"}, {ptxvm.CheckUninit, "uninit"}, {ptxvm.CheckRace, "race"},
+		{ptxvm.CheckBarrier, "barrier"}, {ptxvm.CheckAsync, "async"}} {
+		if c&x.check != 0 {
+			names = append(names, x.name)
 		}
 	}
-	if e.flags.check == "all" {
-		return nil
-	}
-	if e.flags.check == "none" {
-		return diag.Errorf(Usage, "leave it out", "--check none is not in this version of gpuemu: bounds and barriers are "+
-			"always checked")
-	}
-	for word := range strings.SplitSeq(e.flags.check, ",") {
-		word = strings.TrimSpace(word)
-		i := slices.Index(known, word)
-		switch {
-		case i < 0:
-			return diag.Errorf(Usage, diag.Suggest(word, known, "use all, none or some of "+strings.Join(known, ",")),
-				"--check: there is no check %q", word)
-		case !checkNames[i].done:
-			return diag.Errorf(Usage, "leave it out", "--check %s is not in this version of gpuemu", word)
-		case !slices.Contains(e.checks, word):
-			e.checks = append(e.checks, word)
-		}
-	}
-	return nil
+	return names
 }
 
 // read reads the launch, from a file or from the flags, and the module.
@@ -287,27 +268,33 @@ func (e *emulation) execute() error {
 		}
 		return notRun(err)
 	}
-	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, MaxSteps: e.flags.budget}
+	ctx, stop := e.env.interruptible()
+	defer stop()
+	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, Checks: e.checks,
+		MaxSteps: e.flags.budget, Schedules: e.flags.schedules, Seed: 1, Context: ctx}
 	for i := range l.Args {
 		a := &l.Args[i]
-		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value})
+		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),
+			Uninitialised: a.Uninitialised(), Element: a.DType.Size()})
 	}
 	start := time.Now()
 	result, err := prog.Run(vm)
-	if err != nil {
-		if diag.CodeOf(err) == ptxvm.Budget {
-			return notRun(err)
-		}
+	switch code := diag.CodeOf(err); {
+	case err != nil && ctx.Err() != nil:
+		return notRun(diag.Errorf(Interrupted, "", "interrupted before %s ended", prog.Kernel.Name))
+	case code == ptxvm.Budget || code == ptxvm.MemoryLimit:
+		return notRun(err)
+	case err != nil:
 		return err
 	}
 	e.doc = emulationDoc{
 		Kernel: prog.Kernel.Name, PTX: e.launch.PTX, Line: e.file.Position(prog.Kernel.Pos).Line,
 		Target: strings.Join(e.file.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
-		Checks: e.checks, Seconds: time.Since(start).Seconds(), Instructions: result.Steps,
-		Printed: string(result.Printed),
+		Checks: checkNames(e.checks), Schedules: e.flags.schedules, Seconds: time.Since(start).Seconds(),
+		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
 	}
 	for i := range result.Findings {
-		e.doc.add(e.file, &result.Findings[i])
+		e.doc.add(&result.Findings[i])
 	}
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/launchfile"
-	"gpuemu/internal/ptx"
 	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 )
@@ -30,10 +29,12 @@ type emulationDoc struct {
 	Block         [3]int          `json:"block"`
 	DynamicShared int             `json:"dynamic_shared"`
 	Checks        []string        `json:"checks"`
+	Schedules     int             `json:"schedules"`
 	Instructions  uint64          `json:"instructions"` // of warps
 	Seconds       float64         `json:"seconds"`
 	Printed       string          `json:"printed"` // by printf of the kernel
 	Findings      []findingDoc    `json:"findings"`
+	Dropped       int             `json:"findings_dropped"` // beyond the length of the list
 	Expected      []comparisonDoc `json:"expected"`
 	Outputs       []string        `json:"outputs"` // files
 	Error         *refusalDoc     `json:"error,omitempty"`
@@ -48,14 +49,22 @@ type refusalDoc struct {
 
 // findingDoc is one finding. Source and Line are those of the source file, "" and 0 where the PTX does not say.
 type findingDoc struct {
-	Class       string `json:"class"`
-	Message     string `json:"message"`
-	Source      string `json:"source"`
-	Line        int    `json:"line"`
-	PTXLine     int    `json:"ptx_line"`
-	Block       [3]int `json:"block"`
-	Thread      [3]int `json:"thread"`
-	Instruction string `json:"instruction"`
+	Class       string     `json:"class"`
+	Message     string     `json:"message"`
+	Source      string     `json:"source"`
+	Line        int        `json:"line"`
+	InlinedAt   []placeDoc `json:"inlined_at"` // the innermost first
+	PTXLine     int        `json:"ptx_line"`
+	Block       [3]int     `json:"block"` // the first, and
+	Thread      [3]int     `json:"thread"`
+	Count       int        `json:"count"` // how often threads did it
+	Instruction string     `json:"instruction"`
+}
+
+// placeDoc is a line of a source file.
+type placeDoc struct {
+	Source string `json:"source"`
+	Line   int    `json:"line"`
 }
 
 // comparisonDoc is an output beside what was expected.
@@ -78,27 +87,23 @@ type worstDoc struct {
 }
 
 // add takes a finding of the emulator.
-func (d *emulationDoc) add(file *ptx.File, f *ptxvm.Finding) {
-	doc := findingDoc{Class: string(f.Class), Message: f.Message, Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z},
-		Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z}}
-	if f.Instr != nil {
-		doc.PTXLine = file.Position(f.Instr.Pos).Line
-		doc.Instruction = f.Instr.String()
-		if loc := f.Instr.Loc; loc != nil && loc.Line > 0 {
-			doc.Source, doc.Line = sourceFile(file, loc.File), loc.Line
+func (d *emulationDoc) add(f *ptxvm.Finding) {
+	doc := findingDoc{Class: string(f.Class), Message: f.Message, Count: f.Count, PTXLine: f.PTX.Line,
+		Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z}, Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z},
+		InlinedAt: []placeDoc{}}
+	for _, at := range f.Source {
+		switch {
+		case at.Line == 0: // the compiler names no line of the file
+		case doc.Line == 0:
+			doc.Source, doc.Line = path.Clean(at.File), at.Line
+		default:
+			doc.InlinedAt = append(doc.InlinedAt, placeDoc{path.Clean(at.File), at.Line})
 		}
+	}
+	if f.Instr != nil {
+		doc.Instruction = f.Instr.String()
 	}
 	d.Findings = append(d.Findings, doc)
-}
-
-// sourceFile is the path of the source file with that number.
-func sourceFile(file *ptx.File, number int) string {
-	for _, item := range file.Items {
-		if name, ok := item.(*ptx.FileName); ok && name.Number == number {
-			return path.Clean(name.Path)
-		}
-	}
-	return ""
 }
 
 // compare takes an output that something is expected of.
@@ -150,22 +155,22 @@ func (d *emulationDoc) text(t *terminal) {
 	}
 	t.print(printable(fmt.Sprintf("%s (%s, %s:%d): grid %s, block %s%s", d.Kernel, d.Target, d.PTX, d.Line,
 		sizeText(d.Grid), sizeText(d.Block), shared)))
-	t.print(fmt.Sprintf("  %d instructions of warps in %s; checks: %s", d.Instructions, duration(d.Seconds),
-		strings.Join(d.Checks, ", ")))
+	orders, checks := "", "no checks"
+	if d.Schedules > 1 {
+		orders = fmt.Sprintf(" in %d orders", d.Schedules)
+	}
+	if len(d.Checks) > 0 {
+		checks = "checks: " + strings.Join(d.Checks, ", ")
+	}
+	t.print(fmt.Sprintf("  %d instructions of warps%s in %s; %s", d.Instructions, orders, duration(d.Seconds), checks))
 	for line := range strings.Lines(d.Printed) {
 		t.print("  printf: " + printable(strings.TrimSuffix(line, "\n")))
 	}
 	for i := range d.Findings {
-		f := &d.Findings[i]
-		place := fmt.Sprintf("%s:%d", d.PTX, f.PTXLine)
-		if f.Line > 0 {
-			place += fmt.Sprintf(" (%s:%d)", f.Source, f.Line)
-		}
-		t.print(printable(fmt.Sprintf("  %s: %s: block %s, thread %s: %s", f.Class, place, sizeText(f.Block),
-			sizeText(f.Thread), f.Message)))
-		if f.Instruction != "" {
-			t.print(printable("    " + f.Instruction))
-		}
+		d.Findings[i].text(t, d.PTX)
+	}
+	if d.Dropped > 0 {
+		t.print(fmt.Sprintf("  and %s elsewhere", plural(d.Dropped, "finding")))
 	}
 	for i := range d.Expected {
 		t.print(printable("  " + d.Expected[i].text()))
@@ -173,17 +178,40 @@ func (d *emulationDoc) text(t *terminal) {
 	for _, file := range d.Outputs {
 		t.print(printable("  wrote " + file))
 	}
-	switch n := d.wrong(); {
+	findings := plural(len(d.Findings)+d.Dropped, "finding")
+	switch {
 	case d.Status == "passed" && len(d.Expected) == 0:
 		t.print("passed: no findings; nothing was expected of the outputs")
 	case d.Status == "passed":
 		t.print(fmt.Sprintf("passed: no findings, %s as expected", plural(len(d.Expected), "output")))
 	case len(d.Expected) == 0:
-		t.print("FAILED: " + plural(len(d.Findings), "finding"))
+		t.print("FAILED: " + findings)
 	default:
-		t.print(fmt.Sprintf("FAILED: %s, %s of %d not as expected", plural(len(d.Findings), "finding"), plural(n, "output"),
-			len(d.Expected)))
+		t.print(fmt.Sprintf("FAILED: %s, %s of %d not as expected", findings, plural(d.wrong(), "output"), len(d.Expected)))
 	}
+}
+
+// text prints a finding: what and where, then the instruction.
+func (f *findingDoc) text(t *terminal, ptxFile string) {
+	place := fmt.Sprintf("%s:%d", ptxFile, f.PTXLine)
+	if f.Line > 0 {
+		place += fmt.Sprintf(" (%s:%d", f.Source, f.Line)
+		for _, at := range f.InlinedAt {
+			place += fmt.Sprintf(", inlined at %s:%d", at.Source, at.Line)
+		}
+		place += ")"
+	}
+	if f.Instruction == "" { // nobody in particular did it
+		t.print(printable(fmt.Sprintf("  %s: %s: %s", f.Class, place, f.Message)))
+		return
+	}
+	times := ""
+	if f.Count > 1 {
+		times = fmt.Sprintf(" (%d times)", f.Count)
+	}
+	t.print(printable(fmt.Sprintf("  %s: %s: block %s, thread %s: %s%s", f.Class, place, sizeText(f.Block),
+		sizeText(f.Thread), f.Message, times)))
+	t.print(printable("    " + f.Instruction))
 }
 
 // plural is a number of things.

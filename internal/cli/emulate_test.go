@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/dtype"
@@ -81,11 +83,30 @@ func TestEmulateNames(t *testing.T) {
 	}
 }
 
+// TestEmulateInterrupted: Ctrl-C ends a kernel that does not end itself.
+func TestEmulateInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "endless.ptx")
+	const ptx = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry f()\n{\nagain:\n\tbra again;\n}\n"
+	if err := os.WriteFile(path, []byte(ptx), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs strings.Builder
+	code := Main(Env{Args: []string{"emulate", path, "--grid", "1", "--block", "1", "-o", filepath.Join(t.TempDir(), "x")},
+		Stdout: &out, Stderr: &errs, Getenv: noEnv, Interrupt: func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(t.Context(), 10*time.Millisecond)
+		}})
+	if code != exitNotRun || out.String() != "" || !strings.Contains(errs.String(), "[cli-interrupted]") {
+		t.Errorf("exit code %d, stdout %q, stderr %q", code, out.String(), errs.String())
+	}
+}
+
 // TestEmulationText: what people read has nothing in it that steers a terminal, and every number there is.
 func TestEmulationText(t *testing.T) {
 	d := emulationDoc{Kernel: "k\x1b[2J", PTX: "k.ptx", Line: 3, Target: "sm_90", Grid: [3]int{1, 2, 3},
 		Block: [3]int{4, 5, 6}, DynamicShared: 7, Checks: []string{"bounds"}, Instructions: 8, Seconds: 90.26,
-		Printed: "one\ntwo\x1b[2J\nthree", Findings: []findingDoc{{Class: "race", Message: "both", PTXLine: 9}}}
+		Schedules: 3, Printed: "one\ntwo\x1b[2J\nthree", Dropped: 4, Findings: []findingDoc{{Class: "race", Message: "both",
+			PTXLine: 9, Source: "k.cu", Line: 5, InlinedAt: []placeDoc{{"k.cu", 6}}, Count: 2, Instruction: "ret;"},
+			{Class: "unwritten", Message: "none", PTXLine: 1, Count: 7, InlinedAt: []placeDoc{}}}}
 	d.Expected = []comparisonDoc{{Name: "y", Tensor: "float32[2]", Rule: "equal bits", Elements: 2, Wrong: 1,
 		Worst: &worstDoc{Index: []int{1}, Got: "1", Want: "2", ULP: "8388608", Abs: "1"}}, {Name: "z"}}
 	d.conclude()
@@ -96,14 +117,17 @@ func TestEmulationText(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `k [2J (sm_90, k.ptx:3): grid 1,2,3, block 4,5,6, 7 bytes of dynamic shared memory
-  8 instructions of warps in 90.3 s; checks: bounds
+  8 instructions of warps in 3 orders in 90.3 s; checks: bounds
   printf: one
   printf: two [2J
   printf: three
-  race: k.ptx:9: block 0,0,0, thread 0,0,0: both
+  race: k.ptx:9 (k.cu:5, inlined at k.cu:6): block 0,0,0, thread 0,0,0: both (2 times)
+    ret;
+  unwritten: k.ptx:1: none
+  and 4 findings elsewhere
   y float32[2]: WRONG: 1 of 2 elements (equal bits); worst at [1]: got 1, want 2 (8388608 ulp, 1)
   z : as expected ()
-FAILED: 1 finding, 1 output of 2 not as expected
+FAILED: 6 findings, 1 output of 2 not as expected
 `
 	if b.String() != want {
 		t.Errorf("text is\n%s\nwant\n%s", b.String(), want)

@@ -22,7 +22,7 @@ const (
 	MaxBytes  = 1 << 24 // of a launch file's text
 	MaxArgs   = 4096    // parameters of 32764 bytes in all have no room for more pointers
 	MaxShared = 232448  // bytes of shared memory a block may ask for
-	MaxMemory = 1 << 33 // bytes of all tensors together
+	MaxMemory = 1 << 32 // bytes of all tensors together
 )
 
 // Role is what a kernel does with a tensor.
