@@ -48,6 +48,7 @@ type cta struct {
 	turns    []int // the order in which warps have their turns
 	shared   []byte
 	barriers [16]barrierState
+	bulk     []delivery // copies that barriers in shared memory wait for
 	stopped  bool
 	shadow   *blockShadow // nil where no check needs one
 }
@@ -204,6 +205,7 @@ func (w *worker) begin(number int) *cta {
 	for i := range c.barriers {
 		c.barriers[i] = barrierState{waiting: c.barriers[i].waiting[:0]}
 	}
+	c.bulk = c.bulk[:0]
 	c.shadow.reset()
 	return c
 }

@@ -40,6 +40,7 @@ var sets = map[string]string{
 	"$bool":   ".and|.or|.xor",
 	"$space":  ".global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func",
 	"$memory": ".global|.shared|.shared::cta",
+	"$shared": ".shared|.shared::cta|.shared::cluster",
 	"$cache":  ".ca|.cg|.cs|.lu|.cv|.wb|.wt",
 	"$l1":     ".L1::evict_normal|.L1::evict_unchanged|.L1::evict_first|.L1::evict_last|.L1::no_allocate",
 	"$l2":     ".L2::64B|.L2::128B|.L2::256B",
@@ -89,7 +90,7 @@ func (r *row) matches(mods []string) (bool, int) {
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
 	for _, list := range [][]row{intRows, floatRows, convertRows, memoryRows, atomicRows, callRows, controlRows,
-		warpRows} {
+		warpRows, asyncRows, mbarrierRows, matrixRows} {
 		for i := range list {
 			r := &list[i]
 			r.parse()

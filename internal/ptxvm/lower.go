@@ -440,6 +440,8 @@ func typeBytes(typ string) int {
 func constantBits(o *ptx.Operand, typ string) uint64 {
 	v := o.Value
 	switch {
+	case typ == "pred":
+		return truth(v != 0)
 	case o.Kind == ptx.F32Arg && typ == "f64":
 		return math.Float64bits(float64(math.Float32frombits(uint32(v))))
 	case o.Kind == ptx.F64Arg && typ == "f32":

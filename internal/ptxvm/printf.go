@@ -21,7 +21,7 @@ func (w *warp) text(in *ins, lane int, at uint64) string {
 	var s []byte
 	for len(s) < printLimit {
 		data := w.reach(in, anywhere, lane, at, 1, false)
-		if data == nil || data[0] == 0 {
+		if data[0] == 0 {
 			break
 		}
 		s = append(s, data[0])
@@ -54,9 +54,6 @@ func (a *printArgs) next(size int) uint64 {
 	m := &access{space: genericSpace, size: size, typ: "b8"}
 	data := a.w.reach(a.in, m, a.lane, a.at, size, false)
 	a.at += uint64(size)
-	if data == nil {
-		return 0
-	}
 	return getBytes(data, size)
 }
 

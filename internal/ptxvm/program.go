@@ -81,6 +81,7 @@ type ins struct {
 	flipC      uint32 // ^0 for !c
 	mem        *access
 	bar        *barrierUse
+	copy       *transferUse
 	target     int   // of a branch or a call
 	targets    []int // of a branch by index
 	rejoin     int   // where lanes meet again that part here

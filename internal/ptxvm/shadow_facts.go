@@ -57,7 +57,7 @@ func ruleOf(in *ptx.Instr) rule {
 		return updates
 	case "call":
 		return passes
-	case "ldmatrix", "stmatrix", "movmatrix", "mma", "wmma", "wgmma", "activemask", "elect", "cp":
+	case "ldmatrix", "stmatrix", "movmatrix", "mma", "wmma", "wgmma", "activemask", "elect", "cp", "mbarrier":
 		return opaque
 	}
 	return each
@@ -75,8 +75,8 @@ func (l *lowering) facts() {
 		}
 		l.registers(in)
 		in.exits = in.kind == branch && p.ends(in.target)
-		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Has("volatile") || in.src.Has("relaxed") ||
-			in.src.Has("acquire") || in.src.Has("release") {
+		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || in.src.Has("volatile") ||
+			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
 			in.facts.strong = in.mem != nil
 		}
 		p.communicates = p.communicates || communicates(in)

@@ -89,9 +89,6 @@ func (w *warp) atomic(in *ins, results int, f func(old, b, c uint64) uint64, ftz
 	for lane := range w.lanes() {
 		at := m.at(w, lane)
 		data := w.reach(in, m, lane, at, len(src)*m.size, true)
-		if w.cta.stopped {
-			return
-		}
 		sp := m.space
 		if sp == genericSpace {
 			sp, _ = generic(at)
@@ -101,17 +98,14 @@ func (w *warp) atomic(in *ins, results int, f func(old, b, c uint64) uint64, ftz
 			c = w.get(in.c, lane)
 		}
 		for i, s := range src {
-			old, b := uint64(0), w.get(s, lane)
-			if data != nil {
-				old = getBytes(data[i*m.size:], m.size)
-				v := uint64(0)
-				if ftz && sp != sharedSpace { // PTX ISA, atom: .f32 flushes subnormal numbers in global memory only
-					v = flush32(f(flush32(old), flush32(b), c))
-				} else {
-					v = f(old, b, c)
-				}
-				putBytes(data[i*m.size:], v, m.size)
+			old, b := getBytes(data[i*m.size:], m.size), w.get(s, lane)
+			v := uint64(0)
+			if ftz && sp != sharedSpace { // PTX ISA, atom: .f32 flushes subnormal numbers in global memory only
+				v = flush32(f(flush32(old), flush32(b), c))
+			} else {
+				v = f(old, b, c)
 			}
+			putBytes(data[i*m.size:], v, m.size)
 			if results > 0 {
 				w.set(dst[i], lane, old)
 			}

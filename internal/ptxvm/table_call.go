@@ -290,9 +290,7 @@ func (b *builder) copy(to, from place) {
 			for lane := range w.lanes() {
 				for i := uint64(0); i < uint64(to.size); i += uint64(unit) {
 					src := w.reach(in, m, lane, from.at+i, unit, false)
-					if dst := w.reach(in, m, lane, to.at+i, unit, true); dst != nil && src != nil {
-						copy(dst, src)
-					}
+					copy(w.reach(in, m, lane, to.at+i, unit, true), src)
 				}
 			}
 		}})
@@ -338,8 +336,5 @@ func (w *warp) passed(in *ins, p place, lane int) uint64 {
 		return w.get(p.slot, lane)
 	}
 	m := &access{space: localSpace, size: p.size, typ: "b8"}
-	if data := w.reach(in, m, lane, p.at, p.size, false); data != nil {
-		return getBytes(data, p.size)
-	}
-	return 0
+	return getBytes(w.reach(in, m, lane, p.at, p.size, false), p.size)
 }

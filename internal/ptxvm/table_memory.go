@@ -81,9 +81,14 @@ func isSpace(b *builder) {
 }
 
 // memory reads the address operand.
-func (b *builder) memory(o *ptx.Operand) *access {
-	t := b.typ(0)
-	m := &access{space: b.spaceMod(), size: typeBytes(t), typ: t}
+func (b *builder) memory(o *ptx.Operand) *access { return b.memoryIn(o, b.spaceMod(), b.typ(0)) }
+
+func (b *builder) memoryIn(o *ptx.Operand, sp space, t string) *access {
+	m := &access{space: sp, size: typeBytes(t), typ: t}
+	if o.Kind != ptx.AddressArg {
+		b.fail(o.Pos, "", "%s is not an address", o)
+		return m
+	}
 	base := &o.List[0]
 	if len(o.List) != 1 || o.Field != "" {
 		b.fail(o.Pos, "", "address %s is not executed here", o)
@@ -196,17 +201,11 @@ func runLoad(w *warp, in *ins) {
 	for lane := range w.lanes() {
 		data := w.reach(in, m, lane, m.at(w, lane), n, false)
 		for i, d := range in.list {
-			v := uint64(0)
-			if data != nil {
-				v = getBytes(data[i*m.size:], m.size)
-			}
+			v := getBytes(data[i*m.size:], m.size)
 			if extend {
 				v = uint64(signed(v, m.typ)) << (64 - 8*m.width) >> (64 - 8*m.width)
 			}
 			w.set(d, lane, v)
-		}
-		if w.cta.stopped {
-			return
 		}
 	}
 }
@@ -241,12 +240,6 @@ func runStore(w *warp, in *ins) {
 	n := len(in.list) * m.size
 	for lane := range w.lanes() {
 		data := w.reach(in, m, lane, m.at(w, lane), n, true)
-		if w.cta.stopped {
-			return
-		}
-		if data == nil {
-			continue
-		}
 		for i, s := range in.list {
 			putBytes(data[i*m.size:], w.get(s, lane), m.size)
 		}

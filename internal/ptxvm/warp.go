@@ -26,6 +26,7 @@ type warp struct {
 	last    *buffer // that the last access was in
 	nowhere nowhere
 	shadow  *warpShadow // nil where no check needs one
+	async   [asyncKinds][warpSize]queue
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -69,6 +70,7 @@ func (w *warp) reset(c *cta, index int) {
 		w.special(slot, name)
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
+	w.async = [asyncKinds][warpSize]queue{}
 	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
 	w.shadow.reset()
 }
@@ -210,6 +212,7 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 // finish ends threads. It reports that the path does not go on at once: other paths may have become ready.
 func (w *warp) finish(i int, mask uint32) bool {
 	p := &w.paths[i]
+	w.landed(mask)
 	w.alive &^= mask
 	if p.mask &^= mask; p.mask != 0 {
 		p.pc++

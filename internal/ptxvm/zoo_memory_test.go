@@ -180,7 +180,3 @@ func callZoo() []animal {
 			finding: Assertion},
 	}
 }
-func indexZoo() []animal   { return nil }
-func reduceZoo() []animal  { return nil }
-func floatZoo() []animal   { return nil }
-func integerZoo() []animal { return nil }

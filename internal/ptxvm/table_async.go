@@ -1,0 +1,282 @@
+package ptxvm
+
+import "gpuemu/internal/ptx"
+
+// This file implements copies that go on while the kernel does: cp.async, and cp.async.bulk of one dimension. A copy is
+// made when somebody waits for it, as late as a device may, so that what reads its result too early reads what was
+// there before.
+
+var asyncRows = []row{
+	{syntax: "cp .async .ca|.cg .shared|.shared::cta .global [.L2::cache_hint] [$l2]", build: asyncCopy},
+	{syntax: "cp .async .commit_group", build: func(b *builder) { b.out.run = runCommit(ordinary) }},
+	{syntax: "cp .async .wait_group", build: asyncWait(ordinary)},
+	{syntax: "cp .async .wait_all", build: func(b *builder) {
+		b.out.run = func(w *warp, in *ins) {
+			for lane := range w.lanes() {
+				w.async[ordinary][lane].finish(w, lane)
+			}
+		}
+	}},
+	{syntax: "cp .async .mbarrier .arrive [.noinc] [.shared|.shared::cta] .b64", build: asyncArrive},
+	{syntax: "cp .async .bulk .shared::cluster|.shared::cta .global .mbarrier::complete_tx::bytes [.L2::cache_hint]",
+		build: bulkLoad},
+	{syntax: "cp .async .bulk .global .shared::cta .bulk_group [.L2::cache_hint]", build: bulkStore},
+	{syntax: "cp .async .bulk .commit_group", build: func(b *builder) { b.out.run = runCommit(bulk) }},
+	{syntax: "cp .async .bulk .wait_group [.read]", build: asyncWait(bulk)},
+	{syntax: "cp .async .bulk .prefetch .L2 .global [.L2::cache_hint]", build: nothing},
+}
+
+// Kinds of copies, which have groups of their own.
+const (
+	ordinary = iota
+	bulk
+	asyncKinds
+)
+
+// transfer is a copy that was asked for.
+type transfer struct {
+	in       *ins
+	to, from uint64
+	size     int // bytes that are written
+	read     int // bytes that are read; the others become zero
+}
+
+// queue is the copies of a thread that are under way.
+type queue struct {
+	open   []transfer   // since the last commit
+	groups [][]transfer // the oldest first
+}
+
+// transferUse is where the two sides of a copy are.
+type transferUse struct{ to, from *access }
+
+func (q *queue) commit() {
+	q.groups = append(q.groups, q.open)
+	q.open = nil
+}
+
+// wait completes the oldest groups, until so many are left.
+func (q *queue) wait(w *warp, lane, left int) {
+	for len(q.groups) > left {
+		for _, t := range q.groups[0] {
+			w.transfer(t, lane)
+		}
+		q.groups = q.groups[1:]
+	}
+}
+
+// finish completes all copies.
+func (q *queue) finish(w *warp, lane int) {
+	if len(q.open) > 0 || len(q.groups) > 0 {
+		q.commit()
+		q.wait(w, lane, 0)
+	}
+}
+
+// landed completes the copies of threads that end: a grid is over when its copies are.
+func (w *warp) landed(mask uint32) {
+	for kind := range w.async {
+		for m := mask; m != 0; m &= m - 1 {
+			w.async[kind][firstLane(m)].finish(w, firstLane(m))
+		}
+	}
+}
+
+// transfer makes a copy. Zeros stand for what is not read. What checks note of it belongs to no instruction: the bytes
+// are defined from now on.
+func (w *warp) transfer(t transfer, lane int) {
+	if x := w.shadow; x != nil {
+		before := len(x.touches)
+		defer func() {
+			for i := range x.touches[before:] {
+				if c := &x.touches[before+i]; c.write {
+					x.set(c, true)
+				}
+			}
+			x.touches = x.touches[:before]
+		}()
+	}
+	unit := uint64(4) // smallest size of a copy, in bytes
+	for i := uint64(0); i < uint64(t.size); i += unit {
+		var piece [4]byte
+		for k := range min(unit, uint64(max(0, t.read-int(i)))) {
+			piece[k] = w.reach(t.in, t.in.copy.from, lane, t.from+i+k, 1, false)[0]
+		}
+		copy(w.reach(t.in, t.in.copy.to, lane, t.to+i, int(unit), true), piece[:])
+	}
+}
+
+// ask checks the alignment of both sides of a copy, and that there is something to read. It reports whether the copy
+// can be made.
+func (w *warp) ask(t transfer, lane, align int) bool {
+	for _, at := range []uint64{t.to, t.from} {
+		if at%uint64(align) != 0 {
+			w.report(t.in, lane, Misaligned, "address %#x is not a multiple of %d", at, align)
+			return false
+		}
+	}
+	for i := 0; i < t.read; i += align {
+		last := t.from + uint64(min(i+align, t.read)) - 1
+		w.reach(t.in, t.in.copy.from, lane, last, 1, false)
+	}
+	return true
+}
+
+// asyncCopy makes a copy of 4, 8 or 16 bytes to shared memory: [to], [from], size, and what is read: a number of bytes,
+// or a predicate that says that nothing is.
+func asyncCopy(b *builder) {
+	args := b.in.Args
+	n := len(args)
+	if b.in.Has("L2::cache_hint") {
+		n--
+		b.srcOf(&args[n], "b64")
+	}
+	size := 0
+	if n >= 3 && args[2].Kind == ptx.IntArg {
+		size = int(args[2].Value)
+	}
+	if n < 3 || n > 4 || size != 4 && size != 8 && size != 16 {
+		b.fail(b.in.Pos, "", "%s with these operands is not executed here", b.in.Mnemonic())
+		return
+	}
+	b.out.copy = &transferUse{b.memoryIn(&args[0], sharedSpace, "b8"), b.memoryIn(&args[1], globalSpace, "b8")}
+	b.out.c = noRef
+	if n == 4 && args[3].Reg != nil && args[3].Reg.Type == "pred" {
+		b.out.c = b.srcOf(&args[3], "pred")
+	} else if n == 4 {
+		b.out.c = b.srcOf(&args[3], "u32")
+	}
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			switch {
+			case in.c == noRef:
+			case in.c.class() == classPred && w.get(in.c, lane) != 0:
+				t.read = 0
+			case in.c.class() != classPred:
+				t.read = int(min(w.get(in.c, lane), uint64(size)))
+			}
+			if w.ask(t, lane, size) {
+				q := &w.async[ordinary][lane]
+				q.open = append(q.open, t)
+			}
+		}
+	}
+}
+
+func runCommit(kind int) func(*warp, *ins) {
+	return func(w *warp, _ *ins) {
+		for lane := range w.lanes() {
+			w.async[kind][lane].commit()
+		}
+	}
+}
+
+func asyncWait(kind int) func(*builder) {
+	return func(b *builder) {
+		if b.in.Args[0].Kind != ptx.IntArg || b.in.Args[0].Value > 1<<20 {
+			b.fail(b.in.Pos, "", "%s needs a small number", b.in.Mnemonic())
+			return
+		}
+		left := int(b.in.Args[0].Value)
+		b.out.run = func(w *warp, _ *ins) {
+			for lane := range w.lanes() {
+				w.async[kind][lane].wait(w, lane, left)
+			}
+		}
+	}
+}
+
+// asyncArrive lets a thread arrive at a barrier in memory when its copies are done. Here they are done at once. Without
+// .noinc the arrival is one more that the barrier waits for, so it changes nothing.
+func asyncArrive(b *builder) {
+	b.out.mem = b.memory(&b.in.Args[0])
+	again := b.in.Has("noinc")
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			w.async[ordinary][lane].finish(w, lane)
+			at := w.barrierAt(in, lane)
+			if s := w.phase(in, lane, at); s != nil && again {
+				if !s.arrive(1) {
+					w.report(in, lane, BarrierDivergence, "an arrival at a barrier that waits for none")
+					w.cta.stopped = true
+				}
+				w.setPhase(in, lane, at, s)
+			}
+		}
+	}
+}
+
+// bulkLoad copies to shared memory and tells a barrier there: [to], [from], size, [barrier].
+func bulkLoad(b *builder) {
+	b.hint(4)
+	if b.err != nil {
+		return
+	}
+	args := b.in.Args
+	b.out.copy = &transferUse{b.memoryIn(&args[0], sharedSpace, "b8"), b.memoryIn(&args[1], globalSpace, "b8")}
+	b.out.a, b.out.mem = b.src(2, "u32"), b.memoryIn(&args[3], sharedSpace, "b64")
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			size := int(w.get(in.a, lane))
+			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			if w.askBulk(t, lane) {
+				w.cta.bulk = append(w.cta.bulk, delivery{t, w.barrierAt(in, lane)})
+			}
+		}
+	}
+}
+
+// bulkStore copies from shared memory: [to], [from], size.
+func bulkStore(b *builder) {
+	b.hint(3)
+	if b.err != nil {
+		return
+	}
+	args := b.in.Args
+	b.out.copy = &transferUse{b.memoryIn(&args[0], globalSpace, "b8"), b.memoryIn(&args[1], sharedSpace, "b8")}
+	b.out.a = b.src(2, "u32")
+	b.out.run = func(w *warp, in *ins) {
+		for lane := range w.lanes() {
+			size := int(w.get(in.a, lane))
+			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			if w.askBulk(t, lane) {
+				q := &w.async[bulk][lane]
+				q.open = append(q.open, t)
+			}
+		}
+	}
+}
+
+func (w *warp) askBulk(t transfer, lane int) bool {
+	if t.size%16 != 0 {
+		w.report(t.in, lane, Misaligned, "the size of a copy, %d, is not a multiple of 16", t.size)
+		return false
+	}
+	return w.ask(t, lane, 16)
+}
+
+// delivery is a copy that a barrier in shared memory waits for.
+type delivery struct {
+	transfer
+	barrier uint64
+}
+
+// deliver makes the copies that a barrier waits for, when somebody looks at it.
+func (w *warp) deliver(lane int, barrier uint64) {
+	c := w.cta
+	for i := 0; i < len(c.bulk); {
+		d := c.bulk[i]
+		if d.barrier != barrier {
+			i++
+			continue
+		}
+		c.bulk = append(c.bulk[:i], c.bulk[i+1:]...)
+		w.transfer(d.transfer, lane)
+		if s := w.phase(d.in, lane, barrier); s != nil {
+			s.tx -= d.size
+			s.settle()
+			w.setPhase(d.in, lane, barrier, s)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package ptxvm
+
+import "gpuemu/internal/ptx"
+
+// This file implements loads, stores and moves of 8x8 matrices of 16-bit elements that the lanes of a warp hold
+// together (PTX ISA 9.7.14.5): lane t has the elements 2(t%4) and 2(t%4)+1 of row t/4.
+
+var matrixRows = []row{
+	{syntax: "ldmatrix .sync .aligned .m8n8 .x1|.x2|.x4 [.trans] [.shared|.shared::cta] .b16", build: matrixLoad},
+	{syntax: "stmatrix .sync .aligned .m8n8 .x1|.x2|.x4 [.trans] [.shared|.shared::cta] .b16", build: matrixStore},
+	{syntax: "movmatrix .sync .aligned .m8n8 .trans .b16", build: matrixMove},
+}
+
+// tile is a matrix, row by row.
+type tile [8][8]uint16
+
+// spread gives a lane its two elements.
+func (m *tile) spread(lane int) uint64 {
+	row, col := lane/4, lane%4*2
+	return uint64(m[row][col]) | uint64(m[row][col+1])<<16
+}
+
+// gather takes the two elements of a lane.
+func (m *tile) gather(lane int, v uint64) {
+	row, col := lane/4, lane%4*2
+	m[row][col], m[row][col+1] = uint16(v), uint16(v>>16)
+}
+
+func (m *tile) transposed() *tile {
+	var t tile
+	for r := range m {
+		for c := range m[r] {
+			t[c][r] = m[r][c]
+		}
+	}
+	return &t
+}
+
+// matrixOperands reads the registers, one a matrix. All lanes of the warp take part.
+func (b *builder) matrixOperands(o, address *ptx.Operand) {
+	list := o.List
+	if o.Kind != ptx.VectorArg {
+		list = []ptx.Operand{*o}
+	}
+	want := 1
+	for _, m := range b.in.Mods {
+		switch m {
+		case "x2", "x4":
+			want = int(m[1] - '0')
+		}
+	}
+	if len(list) != want {
+		b.fail(o.Pos, "", "%s needs %d registers", b.in.Mnemonic(), want)
+		return
+	}
+	for i := range list {
+		b.out.list = append(b.out.list, b.srcOf(&list[i], "b32"))
+	}
+	b.out.kind, b.out.c = together, b.constant(class32, uint64(allLanes))
+	b.out.mem = b.memory(address)
+}
+
+// rowOf is the 16 bytes of a row; its address comes from lane 8*matrix + row.
+func (w *warp) rowOf(in *ins, matrix, row int, write bool) []byte {
+	lane := 8*matrix + row
+	return w.reach(in, in.mem, lane, in.mem.at(w, lane), 16, write)
+}
+
+func matrixLoad(b *builder) {
+	b.matrixOperands(&b.in.Args[0], &b.in.Args[1])
+	trans := b.in.Has("trans")
+	b.out.run = func(w *warp, in *ins) {
+		tiles := make([]*tile, len(in.list)) // all are loaded before a register changes: one may be the address
+		for i := range tiles {
+			tiles[i] = &tile{}
+			for r := range 8 {
+				data := w.rowOf(in, i, r, false)
+				for c := range 8 {
+					tiles[i][r][c] = uint16(getBytes(data[2*c:], 2))
+				}
+			}
+			if trans {
+				tiles[i] = tiles[i].transposed()
+			}
+		}
+		for i, d := range in.list {
+			for lane := range w.lanes() {
+				w.set(d, lane, tiles[i].spread(lane))
+			}
+		}
+	}
+}
+
+func matrixStore(b *builder) {
+	b.matrixOperands(&b.in.Args[1], &b.in.Args[0])
+	trans := b.in.Has("trans")
+	b.out.run = func(w *warp, in *ins) {
+		for i, s := range in.list {
+			m := w.collect(s)
+			if trans {
+				m = m.transposed()
+			}
+			for r := range 8 {
+				data := w.rowOf(in, i, r, true)
+				for c := range 8 {
+					putBytes(data[2*c:], uint64(m[r][c]), 2)
+				}
+			}
+		}
+	}
+}
+
+func matrixMove(b *builder) {
+	b.out.kind, b.out.c = together, b.constant(class32, uint64(allLanes))
+	b.out.d, b.out.a = b.dst(0, "b32"), b.src(1, "b32")
+	b.out.run = func(w *warp, in *ins) {
+		m := w.collect(in.a).transposed()
+		for lane := range w.lanes() {
+			w.set(in.d, lane, m.spread(lane))
+		}
+	}
+}
+
+// collect is the matrix that a register of all lanes holds.
+func (w *warp) collect(r ref) *tile {
+	m := &tile{}
+	for lane := range warpSize {
+		m.gather(lane, w.get(r, lane))
+	}
+	return m
+}
