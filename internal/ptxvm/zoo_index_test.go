@@ -264,7 +264,7 @@ func integerZoo() []animal {
 		f := v >> 5 & 0x7ff
 		f = f&^(15<<20) | v&15<<20
 		f = f ^ v ^ bits.Reverse32(v)
-		f = f<<7 | f>>25&0 | v>>25 // shf.l.wrap of {v, f}
+		f = v<<7 | f>>25 // shf.l.wrap: v is the upper half
 		bytes := uint64(f)<<32 | uint64(v)
 		perm := uint32(bytes >> 24)
 		return f + uint32(bits.OnesCount32(v)) + uint32(bits.LeadingZeros32(v)) + perm + v>>(i&31)
