@@ -36,6 +36,7 @@ type worker struct {
 	free     []*cta // blocks that have ended, for the next ones
 	findings findings
 	shadow   *shadow // nil where no check needs one
+	stopped  bool    // a block did not come to its end
 }
 
 // cta is a block.
@@ -59,7 +60,7 @@ type cta struct {
 const (
 	warpQuantum         = 1 << 14
 	communicatingWarp   = 1 << 10
-	communicatingRounds = 16
+	communicatingRounds = 4
 )
 
 // Run executes a launch. Buffers of the arguments are changed in place. The result is the same for any number of
@@ -121,6 +122,7 @@ func (g *grid) finish(workers []*worker) *Result {
 	for _, w := range workers[1:] {
 		all.findings.merge(&w.findings)
 		all.shadow.merge(w.shadow)
+		all.stopped = all.stopped || w.stopped
 	}
 	all.unwritten()
 	r := &Result{Steps: g.steps.Load(), Printed: g.printed}
@@ -163,6 +165,7 @@ func (w *worker) work() {
 		kept := active[:0]
 		for _, c := range active {
 			if c.run(rounds) {
+				w.stopped = w.stopped || c.stopped
 				w.free = append(w.free, c)
 			} else {
 				kept = append(kept, c)

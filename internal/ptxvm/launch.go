@@ -64,23 +64,6 @@ const (
 	usualMemory = 4 << 30
 )
 
-// barrierState is what has arrived at a barrier since it was last complete.
-type barrierState struct {
-	arrived  int    // threads
-	expected int    // threads; 0 for all of the block that are alive
-	yes      int    // threads whose predicate was true, and
-	no       int    // false, of bar.red
-	came     uint32 // warps that arrived
-	waiting  []waiting
-}
-
-type waiting struct {
-	warp *warp
-	path int
-	mask uint32 // lanes that wait
-	in   *ins
-}
-
 // dynamicStart is where dynamic shared memory begins.
 func (p *Program) dynamicStart() int { return alignUp(p.sharedStatic, 16) }
 
@@ -124,114 +107,6 @@ func (g *grid) prepare() error {
 		copy(g.params[param.Offset:], a.Value)
 	}
 	return nil
-}
-
-func (c *cta) deadlock() {
-	for id := range c.barriers {
-		for _, x := range c.barriers[id].waiting {
-			x.warp.report(x.in, firstLane(x.mask), Deadlock, "waits at barrier %d for threads that do not come", id)
-			return
-		}
-	}
-	panic("ptxvm: internal error: nothing moves and nothing waits")
-}
-
-func firstLane(mask uint32) int {
-	for lane := range warpSize {
-		if mask>>lane&1 != 0 {
-			return lane
-		}
-	}
-	return 0
-}
-
-// arrive counts lanes at a barrier and lets them wait until it is complete, if they are to wait. It reports whether the
-// path goes on at once.
-func (w *warp) arrive(i int, in *ins, mask uint32) bool {
-	if mask == 0 {
-		return true
-	}
-	if w.shadow != nil {
-		w.shadow.operands(w, in, mask, "an operand of a barrier")
-	}
-	lane := firstLane(mask)
-	id := w.get(in.a, lane)
-	if id > 15 {
-		w.report(in, lane, BarrierDivergence, "barrier %d does not exist", id)
-		return false
-	}
-	if in.bar.aligned && mask != w.alive {
-		w.report(in, lane, BarrierDivergence, "lanes %#08x of %#08x arrive, but all of a warp must arrive together", mask,
-			w.alive)
-		return false
-	}
-	b := &w.cta.barriers[id]
-	count := countLanes(mask)
-	if in.b != noRef {
-		b.expected = int(w.get(in.b, lane))
-		if mask == w.alive { // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
-			count = warpSize
-		}
-	}
-	b.arrived += count
-	if in.c != noRef {
-		yes := countLanes((w.p[in.c.index()] ^ in.flipC) & mask)
-		b.yes, b.no = b.yes+yes, b.no+countLanes(mask)-yes
-	}
-	b.came |= 1 << w.index
-	if !in.bar.goesOn {
-		b.waiting = append(b.waiting, waiting{w, i, mask, in})
-		w.ready = w.ready[:len(w.ready)-1]
-	}
-	w.cta.settle(b)
-	return false // paths of this warp may have become ready
-}
-
-// settle lets the threads at a barrier go on if it is complete.
-func (c *cta) settle(b *barrierState) {
-	expected := b.expected
-	if expected == 0 {
-		for _, w := range c.warps {
-			expected += countLanes(w.alive)
-		}
-	}
-	if b.arrived < expected {
-		return
-	}
-	c.shadow.barrier(b)
-	for _, x := range b.waiting {
-		x.warp.ready = append(x.warp.ready, x.path)
-		if x.in.d == noRef {
-			continue
-		}
-		result := uint64(b.yes)
-		switch x.in.combine {
-		case "and":
-			result = truth(b.no == 0)
-		case "or":
-			result = truth(b.yes != 0)
-		}
-		for m := x.mask; m != 0; m &= m - 1 {
-			x.warp.set(x.in.d, firstLane(m), result)
-		}
-	}
-	*b = barrierState{waiting: b.waiting[:0]}
-}
-
-// gone completes the barriers at which everybody who is left waits, after threads have finished.
-func (c *cta) gone() {
-	for id := range c.barriers {
-		if b := &c.barriers[id]; b.arrived > 0 && b.expected == 0 {
-			c.settle(b)
-		}
-	}
-}
-
-func countLanes(mask uint32) (n int) {
-	for ; mask != 0; mask &= mask - 1 {
-		n++
-	}
-	return n
 }
 
 // specialValues compute special registers for a thread.

@@ -3,6 +3,8 @@ package ptxvm
 import (
 	"bytes"
 	"fmt"
+
+	"gpuemu/internal/ptx"
 )
 
 // This file implements the check for races: accesses of different warps to the same bytes, at least one of them a
@@ -43,7 +45,8 @@ const (
 // racing is the state of a worker.
 type racing struct {
 	clock uint32
-	pages [][]*page // by buffer
+	pages [][]*page               // by buffer
+	pairs map[[2]int32]*ptx.Instr // instructions that race, with the one that was reported
 }
 
 // pageWords is how many words share a page of states. Pages come into being when memory is touched.
@@ -61,7 +64,7 @@ type blockRacing struct {
 }
 
 func newRacing(g *grid) racing {
-	r := racing{clock: 1}
+	r := racing{clock: 1, pairs: map[[2]int32]*ptx.Instr{}}
 	if !g.checks.has(CheckRace) {
 		return r
 	}
@@ -188,8 +191,8 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 		r.between(w, in, t, "writes", "written", old)
 	}
 	if changed && clash(&c.reader, me) && !guess(&c.reader, me) {
-		if old := r.unorderedReader(w, c); old != nil {
-			r.between(w, in, t, "writes", "read", old)
+		if old, found := r.unorderedReader(w, c); found {
+			r.between(w, in, t, "writes", "read", &old)
 		}
 	}
 	if changed || old.block == 0 || r.before(w, old) {
@@ -200,27 +203,21 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 	}
 }
 
-// unorderedReader is a former reader of a word that is not ordered before a warp now, nil if all are.
-func (r *blockRacing) unorderedReader(w *warp, c *cell) *former {
-	old := c.reader
+// unorderedReader is a former reader of a word that is not ordered before a warp now, if there is one.
+func (r *blockRacing) unorderedReader(w *warp, c *cell) (old former, found bool) {
+	old = c.reader
 	if old.block != uint32(w.cta.number)+1 || old.flags&manyBlocks != 0 {
-		if r.before(w, &old) && old.flags&manyBlocks == 0 {
-			return nil
-		}
-		if old.stamp <= r.others {
-			return nil
-		}
-		return &old
+		return old, old.block != 0 && old.stamp > r.others
 	}
 	for i := range w.cta.warps {
 		if c.readers>>i&1 == 0 {
 			continue
 		}
 		if old.warp = uint8(i); !r.before(w, &old) {
-			return &old
+			return old, true
 		}
 	}
-	return nil
+	return old, false
 }
 
 func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
@@ -245,6 +242,12 @@ func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
 
 func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former) {
 	g := w.cta.grid
+	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)}
+	if known, ok := r.worker.pairs[pair]; ok { // the two sides of a race are one finding
+		w.cta.worker.findings.again(findingKey{class: Race, in: known})
+		return
+	}
+	r.worker.pairs[pair] = in.src
 	id := int(old.block) - 1
 	size := g.launch.Grid
 	block := Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}

@@ -228,9 +228,10 @@ func (x *warpShadow) update(w *warp, in *ins, m uint32) uint32 {
 	return m
 }
 
-// unwritten reports elements of output buffers that no thread wrote.
+// unwritten reports elements of output buffers that no thread wrote. Where a block was stopped, there is a finding that
+// says more.
 func (w *worker) unwritten() {
-	if w.shadow == nil || !w.shadow.uninit {
+	if w.shadow == nil || !w.shadow.uninit || w.stopped {
 		return
 	}
 	for _, b := range w.grid.memory.buffers {

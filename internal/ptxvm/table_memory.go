@@ -213,7 +213,7 @@ func runLoad(w *warp, in *ins) {
 // loadRow loads 32 neighbouring words at once, and reports whether it could.
 func (w *warp) loadRow(in *ins) bool {
 	m := in.mem
-	if !m.base.wide() || m.space != globalSpace {
+	if !m.base.wide() || m.space != globalSpace || w.shadow != nil { // checks look at each access
 		return false
 	}
 	a := &w.r64[m.base.index()]

@@ -1,0 +1,198 @@
+package ptxvm
+
+import (
+	"fmt"
+	"strings"
+)
+
+// This file implements barriers: what arrives, who waits, and what is said where that does not end.
+
+// barrierState is what has arrived at a barrier since it was last complete.
+type barrierState struct {
+	arrived  int    // threads
+	expected int    // threads; 0 for all of the block that are alive
+	yes      int    // threads whose predicate was true, and
+	no       int    // false, of bar.red
+	came     uint32 // warps that arrived
+	waiting  []waiting
+}
+
+type waiting struct {
+	warp *warp
+	path int
+	mask uint32 // lanes that wait
+	in   *ins
+
+	apart bool // other lanes of the warp are not there, though they should be
+}
+
+// deadlock reports that no thread of a block can go on: who waits, and where.
+func (c *cta) deadlock() {
+	var first *waiting
+	var who []string
+	for id := range c.barriers {
+		b := &c.barriers[id]
+		for i := range b.waiting {
+			x := &b.waiting[i]
+			if x.apart {
+				x.warp.diverges(x.in, x.mask, nil)
+				return
+			}
+			if first == nil {
+				first = x
+			}
+			if len(who) == maxWaiting {
+				who = append(who, "and others")
+			}
+			if len(who) > maxWaiting {
+				continue
+			}
+			who = append(who, fmt.Sprintf("%d threads of warp %d wait at barrier %d (%s), where %d of %d threads are",
+				countLanes(x.mask), x.warp.index, id, c.grid.prog.spot(x.in), b.arrived, c.expected(b)))
+		}
+	}
+	if first == nil {
+		panic("ptxvm: internal error: nothing moves and nothing waits")
+	}
+	first.warp.report(first.in, firstLane(first.mask), Deadlock, "no thread of the block can go on: %s",
+		strings.Join(who, "; "))
+	c.stopped = true
+}
+
+// maxWaiting is how many groups of waiting threads a message names.
+const maxWaiting = 8
+
+func firstLane(mask uint32) int {
+	for lane := range warpSize {
+		if mask>>lane&1 != 0 {
+			return lane
+		}
+	}
+	return 0
+}
+
+// arrive counts lanes at a barrier and lets them wait until it is complete, if they are to wait. It reports whether the
+// path goes on at once.
+func (w *warp) arrive(i int, in *ins, mask uint32) bool {
+	if mask == 0 {
+		return true
+	}
+	if w.shadow != nil {
+		w.shadow.operands(w, in, mask, "an operand of a barrier")
+	}
+	lane := firstLane(mask)
+	id := w.get(in.a, lane)
+	if id > 15 {
+		w.report(in, lane, BarrierDivergence, "barrier %d does not exist", id)
+		return false
+	}
+	apart := in.bar.aligned && mask != w.alive
+	if other := w.elsewhere(mask); apart && (other != nil || in.bar.goesOn) {
+		w.diverges(in, mask, other)
+		return false
+	}
+	b := &w.cta.barriers[id]
+	count := countLanes(mask)
+	if in.b != noRef {
+		b.expected = int(w.get(in.b, lane))
+		if mask == w.alive { // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
+			count = warpSize
+		}
+	}
+	b.arrived += count
+	if in.c != noRef {
+		yes := countLanes((w.p[in.c.index()] ^ in.flipC) & mask)
+		b.yes, b.no = b.yes+yes, b.no+countLanes(mask)-yes
+	}
+	b.came |= 1 << w.index
+	if !in.bar.goesOn {
+		b.waiting = append(b.waiting, waiting{w, i, mask, in, apart})
+		w.ready = w.ready[:len(w.ready)-1]
+	}
+	w.cta.settle(b)
+	return false // paths of this warp may have become ready
+}
+
+// elsewhere is where other lanes of a warp wait at a barrier, nil if they do not.
+func (w *warp) elsewhere(mask uint32) *waiting {
+	for id := range w.cta.barriers {
+		list := w.cta.barriers[id].waiting
+		for i := range list {
+			if list[i].warp == w && list[i].mask&^mask != 0 {
+				return &list[i]
+			}
+		}
+	}
+	return nil
+}
+
+// diverges reports that lanes arrive at a barrier without the others of their warp, and stops the block: what follows
+// means nothing.
+func (w *warp) diverges(in *ins, mask uint32, other *waiting) {
+	where := "are not there"
+	if other != nil {
+		where = "wait at " + w.cta.grid.prog.spot(other.in)
+	}
+	w.report(in, firstLane(mask), BarrierDivergence,
+		"lanes %#08x arrive, but all of a warp must arrive together, and lanes %#08x %s", mask, w.alive&^mask, where)
+	w.cta.stopped = true
+}
+
+// expected is how many threads a barrier waits for.
+func (c *cta) expected(b *barrierState) int {
+	if b.expected != 0 {
+		return b.expected
+	}
+	n := 0
+	for _, w := range c.warps {
+		n += countLanes(w.alive)
+	}
+	return n
+}
+
+// settle lets the threads at a barrier go on if it is complete.
+func (c *cta) settle(b *barrierState) {
+	if b.arrived < c.expected(b) {
+		return
+	}
+	for i := range b.waiting {
+		if x := &b.waiting[i]; x.apart {
+			x.warp.report(x.in, firstLane(x.mask), BarrierDivergence,
+				"lanes %#08x arrive, but all of a warp must arrive together, and others have ended elsewhere", x.mask)
+		}
+	}
+	c.shadow.barrier(b)
+	for _, x := range b.waiting {
+		x.warp.ready = append(x.warp.ready, x.path)
+		if x.in.d == noRef {
+			continue
+		}
+		result := uint64(b.yes)
+		switch x.in.combine {
+		case "and":
+			result = truth(b.no == 0)
+		case "or":
+			result = truth(b.yes != 0)
+		}
+		for m := x.mask; m != 0; m &= m - 1 {
+			x.warp.set(x.in.d, firstLane(m), result)
+		}
+	}
+	*b = barrierState{waiting: b.waiting[:0]}
+}
+
+// gone completes the barriers at which everybody who is left waits, after threads have finished.
+func (c *cta) gone() {
+	for id := range c.barriers {
+		if b := &c.barriers[id]; b.arrived > 0 && b.expected == 0 {
+			c.settle(b)
+		}
+	}
+}
+
+func countLanes(mask uint32) (n int) {
+	for ; mask != 0; mask &= mask - 1 {
+		n++
+	}
+	return n
+}

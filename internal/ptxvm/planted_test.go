@@ -1,0 +1,184 @@
+package ptxvm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// planted is a kernel with a defect at line 99 of its source, and a twin without one.
+type planted struct {
+	name            string
+	defect, sound   string // bodies for kernelText
+	class           Class
+	says            string // part of the message
+	blocks, threads int    // 0 for 1 and 64
+	fresh           bool   // y and z are not initialised, and y is to be written
+	schedules       int
+}
+
+const here = "\n.loc 1 99 1\n"
+const elsewhere = "\n.loc 1 1 1\n"
+
+// storeOwn gives every thread its element of y.
+const storeOwn = "\n.loc 1 2 1\nst.global.u32 [%rd12], %r2;\n"
+
+var plantedKernels = []planted{
+	{name: "shared memory read too far", class: OutOfBoundsRead, says: "shared memory",
+		defect: here + "ld.shared.u32 %r10, [%r5+512];" + storeOwn, sound: here + "ld.shared.u32 %r10, [%r5+508];" +
+			storeOwn},
+	{name: "local memory written too far", class: OutOfBoundsWrite, says: "local memory",
+		defect: "mov.u64 %rd20, a;" + here + "st.local.u32 [%rd20+64], %r2;",
+		sound:  "mov.u64 %rd20, a;" + here + "st.local.u32 [%rd20+60], %r2;"},
+	{name: "misaligned", class: Misaligned, says: "multiple of 8",
+		defect: here + "ld.global.u64 %rd20, [%rd2+4];", sound: here + "ld.global.u64 %rd20, [%rd2+8];"},
+	{name: "vector misaligned", class: Misaligned, says: "multiple of 16",
+		defect: here + "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2+8];",
+		sound:  here + "ld.global.v4.u32 {%r10, %r11, %r12, %r13}, [%rd2+16];"},
+	{name: "shared value never set reaches y", class: Uninitialised, says: "byte 0 of y",
+		defect: "ld.shared.u32 %r10, [%r6]; add.s32 %r11, %r10, 1;" + here + "st.global.u32 [%rd12], %r11;",
+		sound:  "st.shared.u32 [%r6], %r2; ld.shared.u32 %r10, [%r6];" + here + "st.global.u32 [%rd12], %r10;"},
+	{name: "half of a word never set", class: Uninitialised, says: "of y",
+		defect: "mov.b32 %r10, 7; st.shared.b8 [%r6], %r10; st.shared.b8 [%r6+1], %r10; ld.shared.u32 %r11, [%r6];" +
+			here +
+			"st.global.u32 [%rd12], %r11;",
+		sound: "mov.b32 %r10, 7; st.shared.u32 [%r6], %r10; st.shared.b8 [%r6+1], %r10; ld.shared.u32 %r11, [%r6];" +
+			here +
+			"st.global.u32 [%rd12], %r11;"},
+	{name: "register never set in an address", class: Uninitialised, says: "address",
+		defect: here + "add.s64 %rd20, %rd2, %rd30; ld.global.u32 %r10, [%rd20];",
+		sound:  here + "mov.u64 %rd30, 4; add.s64 %rd20, %rd2, %rd30; ld.global.u32 %r10, [%rd20];"},
+	{name: "local value never set decides a branch", class: Uninitialised, says: "branch",
+		defect: "mov.u64 %rd20, a; ld.local.u32 %r10, [%rd20]; setp.eq.s32 %p1, %r10, 0;" + here +
+			"@%p1 bra L; add.s32 %r11, %r10, 1; L: " + storeOwn,
+		sound: "mov.u64 %rd20, a; st.local.u32 [%rd20], %r2; ld.local.u32 %r10, [%rd20]; setp.eq.s32 %p1, %r10, 0;" +
+			here +
+			"@%p1 bra L; add.s32 %r11, %r10, 1; L: " + storeOwn},
+	{name: "value never set is chosen", class: Uninitialised, says: "of y",
+		defect: "setp.lt.s32 %p1, %r2, 8; selp.b32 %r10, %r20, %r2, %p1;" + here + "st.global.u32 [%rd12], %r10;",
+		sound:  "setp.lt.s32 %p1, %r2, 800; selp.b32 %r10, %r2, %r20, %p1;" + here + "st.global.u32 [%rd12], %r10;"},
+	{name: "value never set comes from another lane", class: Uninitialised, says: "of y",
+		defect: "setp.lt.s32 %p1, %r2, 16; @%p1 mov.b32 %r10, 5; shfl.sync.bfly.b32 %r11, %r10, 16, 31, -1;" + here +
+			"@%p1 st.global.u32 [%rd12], %r11;",
+		sound: "setp.lt.s32 %p1, %r2, 16; @%p1 mov.b32 %r10, 5; shfl.sync.bfly.b32 %r11, %r10, 8, 31, -1;" + here +
+			"@%p1 st.global.u32 [%rd12], %r11;"},
+	{name: "false and a value never set", class: Uninitialised, says: "guard",
+		defect: "setp.ge.s32 %p1, %r2, 0; and.pred %p3, %p1, %p2;" + here + "@%p3 st.global.u32 [%rd12], %r2;",
+		sound:  "setp.lt.s32 %p1, %r2, 0; and.pred %p3, %p1, %p2;" + here + "@%p3 st.global.u32 [%rd12], %r2;"},
+	{name: "buffer never set", class: Uninitialised, says: "of y", fresh: true,
+		defect: "ld.global.u32 %r10, [%rd13];" + here + "st.global.u32 [%rd12], %r10;",
+		sound:  "ld.global.u32 %r10, [%rd11];" + here + "st.global.u32 [%rd12], %r10;"},
+	{name: "barrier of a number never set", class: Uninitialised, says: "operand of a barrier",
+		defect: here + "bar.sync %r20;", sound: here + "mov.u32 %r20, 1; bar.sync %r20;"},
+	{name: "last element not written", class: Unwritten, says: "1 of 64 elements of y", fresh: true,
+		defect: "setp.lt.s32 %p1, %r2, 63; @%p1 st.global.u32 [%rd12], %r2;", sound: storeOwn},
+	{name: "no barrier between store and load", class: Race,
+		says: "writes what thread 0,0,0 of block 0,0,0 has read",
+		defect: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10;" + here +
+			"ld.shared.u32 %r11, [%r10];",
+		sound: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" + here +
+			"ld.shared.u32 %r11, [%r10];"},
+	{name: "no barrier between load and store", class: Race,
+		says: "reads what thread 32,0,0 of block 0,0,0 has written",
+		defect: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" +
+			"ld.shared.u32 %r11, [%r10];" + here + "st.shared.u32 [%r6], %r11;",
+		sound: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" +
+			"ld.shared.u32 %r11, [%r10]; bar.sync 0;" + here + "st.shared.u32 [%r6], %r11;"},
+	{name: "warps store different values", class: Race, says: "writes what thread",
+		defect: "shr.u32 %r10, %r2, 5;" + here + "st.shared.u32 [%r5], %r10;",
+		sound:  "shr.u32 %r10, %r2, 7;" + here + "st.shared.u32 [%r5], %r10;"},
+	{name: "lanes store different values", class: Race, says: "lanes 0 and 1 of a warp",
+		defect: here + "st.shared.u32 [%r5], %r2;", sound: here + "st.shared.u32 [%r6], %r2;", threads: 32},
+	{name: "bytes of one word", class: Race, says: "writes what thread",
+		defect: "shr.u32 %r10, %r2, 5; add.s32 %r11, %r5, 1;" + here + "st.shared.b8 [%r11], %r10;",
+		sound:  "shr.u32 %r10, %r2, 5; add.s32 %r11, %r5, %r10;" + here + "st.shared.b8 [%r11], %r10;"},
+	{name: "plain and atomic", class: Race, says: "shared memory",
+		defect: "st.shared.u32 [%r6], 0; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10;" + here +
+			"atom.shared.add.u32 %r11, [%r10], 1;",
+		sound: "st.shared.u32 [%r6], 0; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" + here +
+			"atom.shared.add.u32 %r11, [%r10], 1;"},
+	{name: "blocks write one element", class: Race, says: "of block 0,0,0", blocks: 2, threads: 32,
+		defect: here + "st.global.u32 [%rd2], %r38;", sound: here + "red.global.add.u32 [%rd2], %r38;"},
+	{name: "blocks read what others write", class: Race, says: "read at", blocks: 2, threads: 32,
+		defect: "ld.global.u32 %r10, [%rd2+252];" + here + "st.global.u32 [%rd12], %r3;",
+		sound:  "ld.global.u32 %r10, [%rd1+252];" + here + "st.global.u32 [%rd12], %r3;"},
+	{name: "barrier for half a warp", class: BarrierDivergence, says: "lanes 0xffff0000",
+		defect: "setp.ge.s32 %p1, %r2, 16; @%p1 bra L;" + here + "bar.sync 0;" +
+			elsewhere + "L: add.s32 %r10, %r2, 1;",
+		sound: "setp.ge.s32 %p1, %r2, 32; @%p1 bra L;" + here + "bar.sync 1, 32;" +
+			elsewhere + "L: add.s32 %r10, %r2, 1;"},
+	{name: "two barriers for one warp", class: BarrierDivergence, says: "wait at k.cu:98",
+		defect: "setp.ge.s32 %p1, %r2, 16; @%p1 bra L;\n.loc 1 98 1\nbar.sync 0; bra M;" +
+			here + "L: bar.sync 0; M: " + storeOwn,
+		sound: "setp.ge.s32 %p1, %r2, 32; @%p1 bra L;\n.loc 1 98 1\nbar.sync 0; bra M;" +
+			here + "L: bar.sync 0; M: " + storeOwn},
+	{name: "threads that have ended are not waited for", class: BarrierDivergence, says: "lanes",
+		defect: "setp.ge.s32 %p1, %r2, 40; @%p1 bra L;" + here + "bar.sync 0; bra M;" +
+			elsewhere + "L: st.shared.u32 [%r6], 1; M:",
+		sound: "setp.ge.s32 %p1, %r2, 40; @%p1 bra L;" + here + "bar.sync 0;" + elsewhere + "L:"},
+	{name: "barrier for more threads than there are", class: Deadlock,
+		says:   "warp 1 wait at barrier 2 (k.cu:99), where 64 of 96",
+		defect: here + "bar.sync 2, 96;", sound: here + "bar.sync 2, 64;"},
+	{name: "wrong member mask", class: BadMask, says: "member mask",
+		defect: here + "shfl.sync.bfly.b32 %r10, %r2, 1, 31, 0xffff;",
+		sound:  here + "shfl.sync.bfly.b32 %r10, %r2, 1, 31, -1;"},
+	{name: "order of float additions", class: Nondeterministic,
+		says: "y differs", blocks: 2, threads: 32, schedules: 4,
+		defect: "cvt.rn.f32.s32 %f1, %r3; add.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd2], %f1;",
+		sound:  "red.global.add.u32 [%rd2], %r3;"},
+}
+
+func (k *planted) run(t *testing.T, body string) *Result {
+	t.Helper()
+	l := textLaunch(max(k.blocks, 1), max(k.threads, 64))
+	if k.threads > 0 {
+		l.Block.X = k.threads
+	}
+	l.Schedules = k.schedules
+	if k.fresh {
+		l.Args[1].Role, l.Args[1].Uninitialised, l.Args[2].Uninitialised = Out, true, true
+	}
+	return run(t, loadText(t, kernelText(body)), l)
+}
+
+func TestPlantedDefects(t *testing.T) {
+	for i := range plantedKernels {
+		k := &plantedKernels[i]
+		t.Run(k.name, func(t *testing.T) {
+			r := k.run(t, k.defect)
+			if len(r.Findings) != 1 {
+				t.Fatalf("%d findings: %s", len(r.Findings), list(r))
+			}
+			f := &r.Findings[0]
+			if f.Class != k.class || !strings.Contains(f.Message, k.says) {
+				t.Errorf("found %s, want %s that says %q", f, k.class, k.says)
+			}
+			there := len(f.Source) == 1 && f.Source[0].Line == 99 || strings.Contains(f.Message, "k.cu:99")
+			if f.Instr != nil && !there {
+				t.Errorf("the place is %v", f.Source)
+			}
+			if r := k.run(t, k.sound); len(r.Findings) != 0 {
+				t.Errorf("the sound twin has findings: %s", list(r))
+			}
+		})
+	}
+}
+
+func list(r *Result) string {
+	var b strings.Builder
+	for i := range r.Findings {
+		fmt.Fprintln(&b, &r.Findings[i])
+	}
+	return b.String()
+}
+
+// TestAllClasses proves that every class has a planted defect.
+func TestAllClasses(t *testing.T) {
+	for _, class := range []Class{OutOfBoundsRead, OutOfBoundsWrite, Misaligned, Uninitialised, Unwritten, Race,
+		BarrierDivergence, BadMask, Deadlock, Nondeterministic} {
+		if !slices.ContainsFunc(plantedKernels, func(k planted) bool { return k.class == class }) {
+			t.Errorf("no kernel has a defect of class %s", class)
+		}
+	}
+}
