@@ -1,65 +1,12 @@
 package ptxvm
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
-
-	"gpuemu/internal/ptx"
 )
 
-// This file implements tests of single instructions, in kernels of one block.
-
-// runText executes the body of a kernel with parameters x and y, addresses of memory that is in %rd1 and %rd2. The
-// thread is in %r1, and shared memory of 4 KiB is called s.
-func runText(t *testing.T, body string, threads int, x, y []byte) *Result {
-	t.Helper()
-	text := fmt.Sprintf(`.version 8.6
-.target sm_90a
-.address_size 64
-.shared .align 128 .b8 s[4096];
-.entry k(.param .u64 x, .param .u64 y) {
-	.reg .pred %%p<20>;
-	.reg .b16 %%h<20>;
-	.reg .b32 %%r<40>;
-	.reg .b64 %%rd<40>;
-	ld.param.u64 %%rd1, [x];
-	ld.param.u64 %%rd2, [y];
-	mov.u32 %%r1, %%tid.x;
-	%s
-	ret;
-}`, strings.ReplaceAll(body, "\n", "\n\t"))
-	f, err := ptx.Parse("test.ptx", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := Load(f, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := p.Run(&Launch{Grid: line(1), Block: line(threads), MaxSteps: 1 << 22,
-		Args: []Arg{{Name: "x", Buffer: x}, {Name: "y", Buffer: y}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// silent fails if a launch had findings.
-func silent(t *testing.T, r *Result) {
-	t.Helper()
-	for _, f := range r.Findings {
-		t.Errorf("%s: %s at %v: %s", f.Class, f.Message, f.Thread, f.Instr.Mnemonic())
-	}
-}
-
-func equal(t *testing.T, what string, got, want []byte) {
-	t.Helper()
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s:\n%x, want\n%x", what, got, want)
-	}
-}
+// This file implements tests of copies that go on while a kernel does, and of matrices.
 
 // TestAsyncCopy loads shared memory before and after the wait: before it, the old bytes are there.
 func TestAsyncCopy(t *testing.T) {
@@ -221,6 +168,3 @@ selp.u32 %r2, 1, 0, %p1;
 st.global.u32 [%rd2+28], %r2;`, 1, unused(), y))
 	equal(t, "phases", y, pack[uint32](2, 0, 0, 1, 1, 1, 1, 1))
 }
-
-// unused is memory that a kernel does not use.
-func unused() []byte { return make([]byte, 16) }
