@@ -81,10 +81,10 @@ st.param.u32 [in], %r1;
 		return 4
 	})
 	// Each lane calls what its address says.
-	for _, list := range []string{"P: .callprototype (.param .b32 _) _ (.param .b32 _);", "P: .calltargets triple, both;"} {
+	for _, list := range []string{".callprototype (.param .b32 _) _ (.param .b32 _);", ".calltargets triple, both;"} {
 		each32(t, functions, `
 .param .b32 in, out;
-`+list+`
+P: `+list+`
 mov.u64 %rd3, triple;
 mov.u64 %rd4, both;
 and.b32 %r2, %r1, 1;
