@@ -83,8 +83,8 @@ func emulateCommand(term *terminal, env Env) *cobra.Command {
 	fl.StringVar(&f.arch, "arch", "", "architecture `sm_XX` whose tensor cores are followed (default: the file's .target)")
 	fl.StringVar(&f.sfu, "sfu", "", "`MODE` of approximate instructions: worst+ or worst-, the ends of their bounds")
 	fl.BoolVar(&f.contract, "contract", false, "fuse products with additions where PTX leaves it open")
-	fl.BoolVar(&f.trace, "trace", false, "print every instruction that is executed")
-	fl.BoolVar(&f.counters, "counters", false, "count instructions, divergence and memory accesses")
+	fl.BoolVar(&f.trace, "trace", false, "tell of every instruction of every warp on standard error")
+	fl.BoolVar(&f.counters, "counters", false, "count instructions, divergence, barriers, sectors and bank conflicts")
 	fl.StringVarP(&f.dir, "output", "o", "", "directory `DIR` for the outputs; it is created")
 	format.register(cmd, "format", "output format")
 	return cmd
@@ -180,10 +180,6 @@ func (e *emulation) options() error {
 		return missing("--sfu")
 	case f.contract:
 		return missing("--contract")
-	case f.trace:
-		return missing("--trace")
-	case f.counters:
-		return missing("--counters")
 	}
 	return nil
 }
@@ -271,7 +267,10 @@ func (e *emulation) execute() error {
 	ctx, stop := e.env.interruptible()
 	defer stop()
 	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, Checks: e.checks,
-		MaxSteps: e.flags.budget, Schedules: e.flags.schedules, Seed: 1, Context: ctx}
+		MaxSteps: e.flags.budget, Schedules: e.flags.schedules, Seed: 1, Context: ctx, Counters: e.flags.counters}
+	if e.flags.trace {
+		vm.Trace = e.trace
+	}
 	for i := range l.Args {
 		a := &l.Args[i]
 		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),
@@ -293,10 +292,19 @@ func (e *emulation) execute() error {
 		Checks: checkNames(e.checks), Schedules: e.flags.schedules, Seconds: time.Since(start).Seconds(),
 		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
 	}
+	if result.Counters != nil {
+		e.doc.Counters = newCountersDoc(result.Counters)
+	}
 	for i := range result.Findings {
 		e.doc.add(&result.Findings[i])
 	}
 	return nil
+}
+
+// trace tells of an instruction on standard error: the result stays alone on standard output.
+func (e *emulation) trace(s ptxvm.Step) {
+	e.term.note("block %d,%d,%d warp %d lanes %08x %s: %s", s.Block.X, s.Block.Y, s.Block.Z, s.Warp, s.Active,
+		placeText(e.launch.PTX, s.PTX.Line, places(s.Source)), s.Instr)
 }
 
 func dim(size [3]int) ptxvm.Dim { return ptxvm.Dim{X: size[0], Y: size[1], Z: size[2]} }

@@ -37,6 +37,7 @@ type emulationDoc struct {
 	Dropped       int             `json:"findings_dropped"` // beyond the length of the list
 	Expected      []comparisonDoc `json:"expected"`
 	Outputs       []string        `json:"outputs"` // files
+	Counters      *countersDoc    `json:"counters,omitempty"`
 	Error         *refusalDoc     `json:"error,omitempty"`
 }
 
@@ -91,19 +92,36 @@ func (d *emulationDoc) add(f *ptxvm.Finding) {
 	doc := findingDoc{Class: string(f.Class), Message: f.Message, Count: f.Count, PTXLine: f.PTX.Line,
 		Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z}, Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z},
 		InlinedAt: []placeDoc{}}
-	for _, at := range f.Source {
-		switch {
-		case at.Line == 0: // the compiler names no line of the file
-		case doc.Line == 0:
-			doc.Source, doc.Line = path.Clean(at.File), at.Line
-		default:
-			doc.InlinedAt = append(doc.InlinedAt, placeDoc{path.Clean(at.File), at.Line})
-		}
+	if list := places(f.Source); len(list) > 0 {
+		doc.Source, doc.Line = list[0].Source, list[0].Line
+		doc.InlinedAt = append(doc.InlinedAt, list[1:]...)
 	}
 	if f.Instr != nil {
 		doc.Instruction = f.Instr.String()
 	}
 	d.Findings = append(d.Findings, doc)
+}
+
+// places are the lines of source files, without those for which the compiler names none.
+func places(source []diag.Pos) (list []placeDoc) {
+	for _, at := range source {
+		if at.Line > 0 {
+			list = append(list, placeDoc{path.Clean(at.File), at.Line})
+		}
+	}
+	return list
+}
+
+// placeText is a line of PTX and the lines of the source it was made of.
+func placeText(ptxFile string, ptxLine int, source []placeDoc) string {
+	text := fmt.Sprintf("%s:%d", ptxFile, ptxLine)
+	for i, at := range source {
+		text += []string{" (", ", inlined at "}[min(i, 1)] + fmt.Sprintf("%s:%d", at.Source, at.Line)
+	}
+	if len(source) > 0 {
+		text += ")"
+	}
+	return text
 }
 
 // compare takes an output that something is expected of.
@@ -163,6 +181,9 @@ func (d *emulationDoc) text(t *terminal) {
 		checks = "checks: " + strings.Join(d.Checks, ", ")
 	}
 	t.print(fmt.Sprintf("  %d instructions of warps%s in %s; %s", d.Instructions, orders, duration(d.Seconds), checks))
+	if d.Counters != nil {
+		d.Counters.text(t)
+	}
 	for line := range strings.Lines(d.Printed) {
 		t.print("  printf: " + printable(strings.TrimSuffix(line, "\n")))
 	}
@@ -193,14 +214,11 @@ func (d *emulationDoc) text(t *terminal) {
 
 // text prints a finding: what and where, then the instruction.
 func (f *findingDoc) text(t *terminal, ptxFile string) {
-	place := fmt.Sprintf("%s:%d", ptxFile, f.PTXLine)
+	var source []placeDoc
 	if f.Line > 0 {
-		place += fmt.Sprintf(" (%s:%d", f.Source, f.Line)
-		for _, at := range f.InlinedAt {
-			place += fmt.Sprintf(", inlined at %s:%d", at.Source, at.Line)
-		}
-		place += ")"
+		source = append([]placeDoc{{f.Source, f.Line}}, f.InlinedAt...)
 	}
+	place := placeText(ptxFile, f.PTXLine, source)
 	if f.Instruction == "" { // nobody in particular did it
 		t.print(printable(fmt.Sprintf("  %s: %s: %s", f.Class, place, f.Message)))
 		return

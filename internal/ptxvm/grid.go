@@ -37,6 +37,7 @@ type worker struct {
 	findings findings
 	shadow   *shadow // nil where no check needs one
 	stopped  bool    // a block did not come to its end
+	watch    *watch  // nil where nobody counts
 }
 
 // cta is a block.
@@ -81,7 +82,7 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 		return nil, err
 	}
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
-	if p.communicates || o.fixed || g.checks.has(CheckRace) {
+	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil {
 		n = 1
 	}
 	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
@@ -91,7 +92,7 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
 	for i := range workers {
-		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow()}
+		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
 		wait.Go(workers[i].work)
 	}
 	wait.Wait()
@@ -125,7 +126,7 @@ func (g *grid) finish(workers []*worker) *Result {
 		all.stopped = all.stopped || w.stopped
 	}
 	all.unwritten()
-	r := &Result{Steps: g.steps.Load(), Printed: g.printed}
+	r := &Result{Steps: g.steps.Load(), Printed: g.printed, Counters: countersOf(g.prog, workers)}
 	r.Findings, r.Dropped = all.findings.sorted()
 	return r
 }

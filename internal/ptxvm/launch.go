@@ -48,14 +48,17 @@ type Launch struct {
 	Schedules     int             // how many orders of blocks and warps are compared; 0 and 1 for none
 	Seed          uint64          // of the orders beyond forward and reverse
 	Context       context.Context // ends the launch when it is done; nil for never
+	Counters      bool            // count what happens
+	Trace         func(Step)      // told of every instruction, one after the other; nil for nobody
 }
 
 // Result is what a launch did.
 type Result struct {
 	Findings []Finding
-	Dropped  int    // findings beyond the limit of the list
-	Steps    uint64 // instructions of warps
-	Printed  []byte // what printf has written, at most printLimit bytes
+	Dropped  int       // findings beyond the limit of the list
+	Steps    uint64    // instructions of warps
+	Printed  []byte    // what printf has written, at most printLimit bytes
+	Counters *Counters // nil where they were not asked for; those of the first order where there are several
 }
 
 // Limits of a launch that names none: some minutes, and what a small machine has.

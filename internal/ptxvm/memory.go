@@ -115,6 +115,9 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		return w.nowhere.bytes(size)
 	}
 	data = data[offset:][:size]
+	if w.watch != nil {
+		w.watch.touch(sp, lane, at, size)
+	}
 	if w.shadow != nil {
 		w.shadow.note(touch{space: sp, lane: lane, write: write, buffer: b, offset: offset, data: data})
 	}

@@ -210,10 +210,10 @@ func runLoad(w *warp, in *ins) {
 	}
 }
 
-// loadRow loads 32 neighbouring words at once, and reports whether it could.
+// loadRow loads 32 neighbouring words at once, and reports whether it could. Who looks at accesses must see each lane.
 func (w *warp) loadRow(in *ins) bool {
 	m := in.mem
-	if !m.base.wide() || m.space != globalSpace || w.shadow != nil { // checks look at each access
+	if w.shadow != nil || w.watch != nil || !m.base.wide() || m.space != globalSpace {
 		return false
 	}
 	a := &w.r64[m.base.index()]

@@ -26,6 +26,7 @@ type warp struct {
 	last    *buffer // that the last access was in
 	nowhere nowhere
 	shadow  *warpShadow // nil where no check needs one
+	watch   *watch      // nil where nobody counts
 	async   [asyncKinds][warpSize]queue
 }
 
@@ -53,7 +54,7 @@ func (w *warp) lanes() iter.Seq[int] {
 // reset makes a warp ready for a block.
 func (w *warp) reset(c *cta, index int) {
 	p := c.grid.prog
-	w.cta, w.index, w.steps = c, index, 0
+	w.cta, w.index, w.steps, w.watch = c, index, 0, c.worker.watch
 	if w.r32 == nil {
 		w.r32, w.r64, w.p = make([]lanes32, p.n32), make([]lanes64, p.n64), make([]uint32, p.nPreds)
 		w.local = make([]byte, warpSize*p.localBytes)
@@ -120,6 +121,9 @@ func (w *warp) run(steps int) {
 				}
 			}
 			w.steps++
+			if w.watch != nil {
+				w.watch.step(w, p.pc, p.mask, mask)
+			}
 			if in.kind == plain {
 				if mask != 0 {
 					w.mask = mask
