@@ -44,7 +44,10 @@ st.global.u32 [%rd5+4], %r11;
 st.global.u32 [%rd5+8], %r12;
 st.global.u32 [%rd5+12], %r13;
 st.global.u32 [%rd5+16], %r14;`
-	silent(t, runText(t, body, 16, x, y))
+	r := runText(t, body, 16, x, y)
+	if len(r.Findings) != 2 || r.Findings[0].Class != AsyncHazard || r.Findings[1].Class != AsyncHazard {
+		t.Errorf("two loads come too early, found: %v", r.Findings)
+	}
 	for i := range 16 {
 		at := func(n int) uint32 { return uint32(getBytes(x[16*i+n:], 4)) }
 		read := uint32(0xffffffff)

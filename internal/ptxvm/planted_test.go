@@ -123,6 +123,25 @@ var plantedKernels = []planted{
 	{name: "wrong member mask", class: BadMask, says: "member mask",
 		defect: here + "shfl.sync.bfly.b32 %r10, %r2, 1, 31, 0xffff;",
 		sound:  here + "shfl.sync.bfly.b32 %r10, %r2, 1, 31, -1;"},
+	{name: "copy not waited for", class: AsyncHazard, says: "reads byte 0 of shared memory", threads: 32,
+		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4; cp.async.commit_group;" + here +
+			"ld.shared.u32 %r10, [%r6]; cp.async.wait_group 0;",
+		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4; cp.async.commit_group; cp.async.wait_group 0;" + here +
+			"ld.shared.u32 %r10, [%r6]; st.global.u32 [%rd12], %r10;"},
+	{name: "one group too few waited for", class: AsyncHazard, says: "reads byte 256 of shared memory", threads: 32,
+		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4; cp.async.commit_group;" +
+			"cp.async.ca.shared.global [%r6+256], [%rd11], 4; cp.async.commit_group; cp.async.wait_group 1;" + here +
+			"ld.shared.u32 %r10, [%r6+256];",
+		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4; cp.async.commit_group;" +
+			"cp.async.ca.shared.global [%r6+256], [%rd11], 4; cp.async.commit_group; cp.async.wait_group 1;" + here +
+			"ld.shared.u32 %r10, [%r6];"},
+	{name: "copy waited for by another warp only", class: Race, says: "k.cu:99",
+		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all;" + elsewhere +
+			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.warp.sync -1; bar.sync 1, 64; bar.sync 2, 64;" +
+			"ld.shared.u32 %r11, [%r10]; cp.async.ca.shared.global [%r6], [%rd12], 4;" + here + "cp.async.wait_all;",
+		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all; bar.sync 0;" + elsewhere +
+			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; ld.shared.u32 %r11, [%r10]; bar.sync 0;" +
+			"cp.async.ca.shared.global [%r6], [%rd12], 4; cp.async.wait_all;"},
 	{name: "order of float additions", class: Nondeterministic,
 		says: "y differs", blocks: 2, threads: 32, schedules: 4,
 		defect: "cvt.rn.f32.s32 %f1, %r3; add.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd2], %f1;",
@@ -176,7 +195,7 @@ func list(r *Result) string {
 // TestAllClasses proves that every class has a planted defect.
 func TestAllClasses(t *testing.T) {
 	for _, class := range []Class{OutOfBoundsRead, OutOfBoundsWrite, Misaligned, Uninitialised, Unwritten, Race,
-		BarrierDivergence, BadMask, Deadlock, Nondeterministic} {
+		BarrierDivergence, BadMask, Deadlock, AsyncHazard, Nondeterministic} {
 		if !slices.ContainsFunc(plantedKernels, func(k planted) bool { return k.class == class }) {
 			t.Errorf("no kernel has a defect of class %s", class)
 		}

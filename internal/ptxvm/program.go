@@ -31,6 +31,7 @@ type Program struct {
 	sharedDynamic    bool // it declares shared memory whose size a launch gives
 	localBytes       int  // per thread: arrays, and parameters of functions
 	variables        []variable
+	copies           bool // it has asynchronous copies
 	communicates     bool // blocks may see what others do: their order matters
 	files            map[int]string
 	dynamic          []dynamicUse

@@ -79,6 +79,7 @@ func (l *lowering) facts() {
 			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
 			in.facts.strong = in.mem != nil
 		}
+		p.copies = p.copies || in.src.Op == "cp"
 		p.communicates = p.communicates || communicates(in)
 		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
 			in.run = exclusive(in.run)

@@ -7,6 +7,7 @@ import "math/bits"
 // shadow is what the checks of a worker keep about global memory.
 type shadow struct {
 	uninit, race bool
+	async        bool
 	buffers      []bitset // bytes that are defined, by buffer; nil where all are
 	racing       racing
 }
@@ -16,6 +17,10 @@ type blockShadow struct {
 	worker *shadow
 	cta    *cta
 	shared bitset // bytes that are defined
+
+	arriving bitset // bytes that asynchronous copies are to deliver
+	leaving  bitset // bytes that asynchronous copies are to read
+
 	racing blockRacing
 }
 
@@ -27,6 +32,7 @@ type warpShadow struct {
 	defined []uint32 // lanes whose value is defined, by register
 	start   []uint32 // of defined: constants and special registers are
 	touches []touch  // of the current instruction
+	landed  []touch  // writes of asynchronous copies that somebody has waited for
 }
 
 // touch is an access of one lane.
@@ -42,8 +48,9 @@ type touch struct {
 
 // newShadow makes what checks need; nil where they need nothing.
 func (g *grid) newShadow() *shadow {
-	s := &shadow{uninit: g.checks.has(CheckUninit), race: g.checks.has(CheckRace)}
-	if !s.uninit && !s.race {
+	s := &shadow{uninit: g.checks.has(CheckUninit), race: g.checks.has(CheckRace),
+		async: g.checks.has(CheckAsync) && g.prog.copies}
+	if !s.uninit && !s.race && !s.async {
 		return nil
 	}
 	s.buffers = make([]bitset, len(g.memory.buffers))
@@ -73,6 +80,7 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 		return nil
 	}
 	b := &blockShadow{worker: s, cta: c, shared: newBitset(len(c.shared))}
+	b.arriving, b.leaving = newBitset(len(c.shared)), newBitset(len(c.shared))
 	b.racing = newBlockRacing(b)
 	p := c.grid.prog
 	for _, w := range c.warps {
@@ -100,6 +108,8 @@ func (b *blockShadow) reset() {
 		return
 	}
 	clear(b.shared)
+	clear(b.arriving)
+	clear(b.leaving)
 	b.racing.reset(b)
 }
 
@@ -109,7 +119,7 @@ func (x *warpShadow) reset() {
 	}
 	copy(x.defined, x.start)
 	clear(x.local)
-	x.touches = x.touches[:0]
+	x.touches, x.landed = x.touches[:0], x.landed[:0]
 }
 
 // note remembers an access until the instruction is done.
@@ -142,8 +152,11 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 	if x.block.worker.uninit {
 		x.definedness(w, in)
 	}
-	if len(x.touches) == 0 {
-		return
+	if x.block.worker.async {
+		x.hazards(w, in)
+	}
+	if len(x.landed) > 0 {
+		x.arrivals(w, in)
 	}
 	if x.block.worker.race {
 		for i := range x.touches {
@@ -163,6 +176,16 @@ func newBitset(bytes int) bitset { return make(bitset, (bytes+63)/64) }
 func (b bitset) all(at uint64, n int) bool {
 	mask := ^uint64(0) >> (64 - n) << (at % 64)
 	return b[at/64]&mask == mask
+}
+
+// any reports whether one of n bytes from at is marked, for an access as in all.
+func (b bitset) any(at uint64, n int) bool { return b[at/64]&(^uint64(0)>>(64-n)<<(at%64)) != 0 }
+
+// markRange sets or clears any number of bytes, as far as there is memory.
+func (b bitset) markRange(at uint64, n int, on bool) {
+	for i := at; i < at+uint64(n) && i < uint64(64*len(b)); i++ {
+		b.mark(i, 1, on)
+	}
 }
 
 // mark sets or clears n bytes from at.

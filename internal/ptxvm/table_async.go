@@ -82,19 +82,11 @@ func (w *warp) landed(mask uint32) {
 	}
 }
 
-// transfer makes a copy. Zeros stand for what is not read. What checks note of it belongs to no instruction: the bytes
-// are defined from now on.
+// transfer makes a copy. Zeros stand for what is not read. What checks note of it belongs to no instruction.
 func (w *warp) transfer(t transfer, lane int) {
 	if x := w.shadow; x != nil {
 		before := len(x.touches)
-		defer func() {
-			for i := range x.touches[before:] {
-				if c := &x.touches[before+i]; c.write {
-					x.set(c, true)
-				}
-			}
-			x.touches = x.touches[:before]
-		}()
+		defer func() { x.land(t, before) }()
 	}
 	unit := uint64(4) // smallest size of a copy, in bytes
 	for i := uint64(0); i < uint64(t.size); i += unit {
@@ -118,6 +110,9 @@ func (w *warp) ask(t transfer, lane, align int) bool {
 	for i := 0; i < t.read; i += align {
 		last := t.from + uint64(min(i+align, t.read)) - 1
 		w.reach(t.in, t.in.copy.from, lane, last, 1, false)
+	}
+	if w.shadow != nil {
+		w.shadow.issue(t)
 	}
 	return true
 }

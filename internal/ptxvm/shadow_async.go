@@ -1,0 +1,69 @@
+package ptxvm
+
+// This file implements the check for asynchronous copies: nobody may read or write what a copy is to deliver before
+// somebody has waited for it, nor write what a copy has not read yet.
+
+// issue marks the bytes of shared memory that a copy is to deliver, or is to read.
+func (x *warpShadow) issue(t transfer) { x.block.mark(t, true) }
+
+// mark begins or ends a copy.
+func (b *blockShadow) mark(t transfer, on bool) {
+	if t.in.copy.to.space == sharedSpace {
+		b.arriving.markRange(t.to, t.size, on)
+	}
+	if t.in.copy.from.space == sharedSpace {
+		b.leaving.markRange(t.from, t.read, on)
+	}
+}
+
+// land ends a copy whose accesses are the touches from before on: the bytes are defined, and written by the thread that
+// waits.
+func (x *warpShadow) land(t transfer, before int) {
+	x.block.mark(t, false)
+	for i := range x.touches[before:] {
+		if c := &x.touches[before+i]; c.write {
+			x.set(c, true)
+			x.landed = append(x.landed, *c)
+		}
+	}
+	x.touches = x.touches[:before]
+}
+
+// hazards judges the accesses of an instruction.
+func (x *warpShadow) hazards(w *warp, in *ins) {
+	b := x.block
+	for i := range x.touches {
+		t := &x.touches[i]
+		if t.space != sharedSpace {
+			continue
+		}
+		verb := "reads"
+		if t.write {
+			verb = "writes"
+		}
+		var f *Finding
+		switch n := len(t.data); {
+		case b.arriving.any(t.offset, n):
+			f = w.report(in, t.lane, AsyncHazard,
+				"%s byte %d of shared memory, where nobody has waited for an asynchronous copy", verb, t.offset)
+		case t.write && b.leaving.any(t.offset, n):
+			f = w.report(in, t.lane, AsyncHazard,
+				"writes byte %d of shared memory, which an asynchronous copy may not have read yet", t.offset)
+		}
+		if f != nil {
+			f.Address, f.Buffer = t.offset, "shared memory"
+		}
+	}
+}
+
+// arrivals hands what has landed to the check for races. Only waiting for groups of one's own makes a thread the
+// writer: barriers in memory order what they deliver for everybody who waits there.
+func (x *warpShadow) arrivals(w *warp, in *ins) {
+	waits := in.src.Op == "cp" && !in.src.Has("bulk") && (in.src.Has("wait_group") || in.src.Has("wait_all"))
+	if waits && x.block.worker.race {
+		for i := range x.landed {
+			x.block.racing.touch(w, in, &x.landed[i])
+		}
+	}
+	x.landed = x.landed[:0]
+}
