@@ -140,7 +140,9 @@ func SadS64(a, b int64, c uint64) uint64 { return c + uint64(max(a, b)) - uint64
 
 // Bfe64 is bfe.u64 and bfe.s64: length bits of a from start on. Beyond the register there are zeros, or copies of the
 // sign bit. The manual takes the low byte of start and length; the hardware does so for 32 bits only.
-func Bfe64(a uint64, start, length uint32, signed bool) uint64 { return field(a, start, length, signed, 64) }
+func Bfe64(a uint64, start, length uint32, signed bool) uint64 {
+	return field(a, start, length, signed, 64)
+}
 
 // Bfe32 is bfe.u32 and bfe.s32: of start and length the low byte counts.
 func Bfe32(a, start, length uint32, signed bool) uint32 {
