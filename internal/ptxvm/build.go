@@ -94,17 +94,33 @@ func (b *builder) address(s symbol, offset int64, class ref) ref {
 	return b.constant(class, s.address+uint64(offset))
 }
 
-// unary, binary and ternary make instructions that compute lane by lane. All operands have the type of the result.
-func (b *builder) unary(typ string, f func(a uint64) uint64) {
-	b.out.d, b.out.a, b.out.f1, b.out.run = b.dst(0, typ), b.src(1, typ), f, runUnary
+// args checks how many operands there are.
+func (b *builder) args(n int) {
+	if len(b.in.Args) != n {
+		b.fail(b.in.Pos, "", "%s with %d operands is not executed here", b.in.Mnemonic(), len(b.in.Args))
+	}
 }
 
-func (b *builder) binary(typ string, f func(a, b uint64) uint64) {
-	b.out.d, b.out.a, b.out.b, b.out.f2, b.out.run = b.dst(0, typ), b.src(1, typ), b.src(2, typ), f, runBinary
-}
+// unary, binary and ternary make instructions that compute lane by lane. All operands have the type of the result.
+func (b *builder) unary(typ string, f func(a uint64) uint64) { b.unaryOf(typ, typ, f) }
+
+func (b *builder) binary(typ string, f func(a, b uint64) uint64) { b.binaryOf(typ, typ, typ, f) }
 
 func (b *builder) ternary(typ string, f func(a, b, c uint64) uint64) {
-	b.out.d, b.out.a, b.out.b, b.out.c = b.dst(0, typ), b.src(1, typ), b.src(2, typ), b.src(3, typ)
+	b.ternaryOf(typ, typ, typ, typ, f)
+}
+
+// unaryOf, binaryOf and ternaryOf are the same with a type for the result and for each operand.
+func (b *builder) unaryOf(d, t1 string, f func(a uint64) uint64) {
+	b.out.d, b.out.a, b.out.f1, b.out.run = b.dst(0, d), b.src(1, t1), f, runUnary
+}
+
+func (b *builder) binaryOf(d, t1, t2 string, f func(a, b uint64) uint64) {
+	b.out.d, b.out.a, b.out.b, b.out.f2, b.out.run = b.dst(0, d), b.src(1, t1), b.src(2, t2), f, runBinary
+}
+
+func (b *builder) ternaryOf(d, t1, t2, t3 string, f func(a, b, c uint64) uint64) {
+	b.out.d, b.out.a, b.out.b, b.out.c = b.dst(0, d), b.src(1, t1), b.src(2, t2), b.src(3, t3)
 	b.out.f3, b.out.run = f, runTernary
 }
 

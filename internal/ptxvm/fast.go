@@ -1,5 +1,11 @@
 package ptxvm
 
+import (
+	"math"
+
+	"gpuemu/internal/ptxmath"
+)
+
 // This file implements the instructions that kernels spend their time with, for warps whose lanes are all active. Each
 // does what the function of its row does lane by lane; a test compares them.
 
@@ -45,6 +51,30 @@ func fastShl32(d, a, b *lanes32) {
 	}
 }
 
+func fastShr32(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = a[i] >> b[i]
+	}
+}
+
+func fastShrSigned32(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = uint32(int32(a[i]) >> b[i])
+	}
+}
+
+func fastMin32(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = uint32(min(int32(a[i]), int32(b[i])))
+	}
+}
+
+func fastMax32(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = uint32(max(int32(a[i]), int32(b[i])))
+	}
+}
+
 func fastAdd64(d, a, b *lanes64) {
 	for i := range d {
 		d[i] = a[i] + b[i]
@@ -57,6 +87,57 @@ func fastSub64(d, a, b *lanes64) {
 	}
 }
 
+func fastMul64(d, a, b *lanes64) {
+	for i := range d {
+		d[i] = a[i] * b[i]
+	}
+}
+
+func fastAnd64(d, a, b *lanes64) {
+	for i := range d {
+		d[i] = a[i] & b[i]
+	}
+}
+
+func fastOr64(d, a, b *lanes64) {
+	for i := range d {
+		d[i] = a[i] | b[i]
+	}
+}
+
+func fastXor64(d, a, b *lanes64) {
+	for i := range d {
+		d[i] = a[i] ^ b[i]
+	}
+}
+
+func runFast32(w *warp, in *ins) {
+	if w.mask == allLanes {
+		in.fast32(&w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()])
+		return
+	}
+	runBinary(w, in)
+}
+
+func runFast64(w *warp, in *ins) {
+	if w.mask == allLanes {
+		in.fast64(&w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()])
+		return
+	}
+	runBinary(w, in)
+}
+
+func runShl64(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runBinary(w, in)
+		return
+	}
+	d, a, b := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r32[in.b.index()]
+	for i := range d {
+		d[i] = a[i] << b[i]
+	}
+}
+
 func runMulWide(w *warp, in *ins) {
 	if w.mask != allLanes {
 		runBinary(w, in)
@@ -64,7 +145,40 @@ func runMulWide(w *warp, in *ins) {
 	}
 	d, a, b := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()]
 	for i := range d {
+		d[i] = uint64(a[i]) * uint64(b[i])
+	}
+}
+
+func runMulWideSigned(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runBinary(w, in)
+		return
+	}
+	d, a, b := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()]
+	for i := range d {
 		d[i] = uint64(int64(int32(a[i])) * int64(int32(b[i])))
+	}
+}
+
+func runMadWide(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, c := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()]
+	for i := range d {
+		d[i] = uint64(a[i])*uint64(b[i]) + c[i]
+	}
+}
+
+func runMadWideSigned(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, c := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()]
+	for i := range d {
+		d[i] = uint64(int64(int32(a[i]))*int64(int32(b[i]))) + c[i]
 	}
 }
 
@@ -79,12 +193,38 @@ func runMad32(w *warp, in *ins) {
 	}
 }
 
+func runMad64(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, c := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()], &w.r64[in.c.index()]
+	for i := range d {
+		d[i] = a[i]*b[i] + c[i]
+	}
+}
+
 func runSelp32(w *warp, in *ins) {
 	if w.mask != allLanes {
 		runTernary(w, in)
 		return
 	}
 	d, a, b, p := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], w.p[in.c.index()]
+	for i := range d {
+		x := b[i]
+		if p>>i&1 != 0 {
+			x = a[i]
+		}
+		d[i] = x
+	}
+}
+
+func runSelp64(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, p := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()], w.p[in.c.index()]
 	for i := range d {
 		x := b[i]
 		if p>>i&1 != 0 {
@@ -166,4 +306,110 @@ func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
 		}
 	}
 	return nil
+}
+
+// fastFloat are instructions on f32 without modifiers.
+var fastFloat = map[string]func(d, a, b *lanes32){"add": fastFAdd, "sub": fastFSub, "mul": fastFMul, "min": fastFMin,
+	"max": fastFMax}
+
+func fastFAdd(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = ptxmath.AddRN32(a[i], b[i])
+	}
+}
+
+func fastFSub(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = ptxmath.SubRN32(a[i], b[i])
+	}
+}
+
+func fastFMul(d, a, b *lanes32) {
+	for i := range d {
+		d[i] = ptxmath.MulRN32(a[i], b[i])
+	}
+}
+
+// fastFMax and fastFMin are for what differs and is not NaN; the rest is rare.
+func fastFMax(d, a, b *lanes32) {
+	for i := range d {
+		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
+		switch {
+		case x > y:
+			d[i] = a[i]
+		case x < y:
+			d[i] = b[i]
+		default:
+			d[i] = ptxmath.Max32(a[i], b[i], ptxmath.Sel{})
+		}
+	}
+}
+
+func fastFMin(d, a, b *lanes32) {
+	for i := range d {
+		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
+		switch {
+		case x < y:
+			d[i] = a[i]
+		case x > y:
+			d[i] = b[i]
+		default:
+			d[i] = ptxmath.Min32(a[i], b[i], ptxmath.Sel{})
+		}
+	}
+}
+
+func runFma32(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
+	for i := range d {
+		d[i] = ptxmath.FmaRN32(a[i], b[i], c[i])
+	}
+}
+
+func runSignExtend(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runUnary(w, in)
+		return
+	}
+	d, a := &w.r64[in.d.index()], &w.r32[in.a.index()]
+	for i := range d {
+		d[i] = uint64(int32(a[i]))
+	}
+}
+
+func runZeroExtend(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runUnary(w, in)
+		return
+	}
+	d, a := &w.r64[in.d.index()], &w.r32[in.a.index()]
+	for i := range d {
+		d[i] = uint64(a[i])
+	}
+}
+
+func runTruncate(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runUnary(w, in)
+		return
+	}
+	d, a := &w.r32[in.d.index()], &w.r64[in.a.index()]
+	for i := range d {
+		d[i] = uint32(a[i])
+	}
+}
+
+func runFloatOfSigned(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runUnary(w, in)
+		return
+	}
+	d, a := &w.r32[in.d.index()], &w.r32[in.a.index()]
+	for i := range d {
+		d[i] = math.Float32bits(float32(int32(a[i])))
+	}
 }

@@ -10,13 +10,13 @@ import (
 // This file implements the table of instructions: its notation, and the search for the row of an instruction.
 
 // row is an instruction that is executed here. Its syntax is what the documentation shows, and what decides whether an
-// instruction is accepted: an opcode and modifiers in order, where [ ] may be left out, | separates choices and $ names
-// a set of them.
+// instruction is accepted: opcodes and modifiers in order, where [ ] may be left out, | separates choices and $ names a
+// set of them.
 type row struct {
 	syntax string
 	build  func(b *builder)
 
-	op     string
+	ops    []string
 	groups []group
 }
 
@@ -31,6 +31,7 @@ var sets = map[string]string{
 	"$rnd":    ".rn|.rz|.rm|.rp",
 	"$rndi":   ".rni|.rzi|.rmi|.rpi",
 	"$int":    ".u16|.s16|.u32|.s32|.u64|.s64",
+	"$number": ".u8|.s8|.u16|.s16|.u32|.s32|.u64|.s64",
 	"$int32":  ".u32|.s32",
 	"$bits":   ".b16|.b32|.b64",
 	"$move":   ".b16|.b32|.b64|.u16|.u32|.u64|.s16|.s32|.s64|.f32|.f64",
@@ -53,7 +54,7 @@ var sets = map[string]string{
 // parse divides the syntax.
 func (r *row) parse() {
 	fields := strings.Fields(r.syntax)
-	r.op = fields[0]
+	r.ops = strings.Split(fields[0], "|")
 	for _, f := range fields[1:] {
 		inner, optional := strings.CutPrefix(f, "[")
 		inner = strings.TrimSuffix(inner, "]")
@@ -89,12 +90,14 @@ func (r *row) matches(mods []string) (bool, int) {
 // rowsOf has the rows by opcode.
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
-	for _, list := range [][]row{intRows, floatRows, convertRows, memoryRows, atomicRows, callRows, controlRows,
-		warpRows, asyncRows, mbarrierRows, matrixRows} {
+	for _, list := range [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows,
+		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows} {
 		for i := range list {
 			r := &list[i]
 			r.parse()
-			m[r.op] = append(m[r.op], r)
+			for _, op := range r.ops {
+				m[op] = append(m[op], r)
+			}
 		}
 	}
 	return m

@@ -428,7 +428,7 @@ func typeBytes(typ string) int {
 		return 1
 	case "u16", "s16", "b16", "f16", "bf16":
 		return 2
-	case "u32", "s32", "b32", "f32", "f16x2", "bf16x2":
+	case "u32", "s32", "b32", "f32", "f16x2", "bf16x2", "u16x2", "s16x2":
 		return 4
 	case "u64", "s64", "b64", "f64":
 		return 8

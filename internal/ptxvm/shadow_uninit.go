@@ -180,13 +180,14 @@ func (x *warpShadow) pass(w *warp, in *ins) {
 	case in.mem == nil && in.d != noRef: // printf
 		x.defined[w.cta.grid.prog.position(in.d)] |= w.mask
 	}
-	known := true
+	var source *touch
 	for i := range x.touches {
 		t := &x.touches[i]
 		bit := uint32(1) << t.lane
 		switch {
 		case !t.write:
-			known = x.isDefined(t)
+			source = t
+			known := x.isDefined(t)
 			if len(in.list) == 1 {
 				d := &x.defined[w.cta.grid.prog.position(in.list[0])]
 				if *d |= bit; !known {
@@ -195,8 +196,13 @@ func (x *warpShadow) pass(w *warp, in *ins) {
 			}
 		case len(in.list) == 1:
 			x.set(t, x.of(w, in.list[0])&bit != 0)
-		default:
-			x.set(t, known)
+		case source == nil:
+			x.set(t, true)
+		default: // structs have bytes that nobody sets
+			for j := range t.data {
+				from, to := source.part(j, 1), t.part(j, 1)
+				x.set(&to, x.isDefined(&from))
+			}
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package ptxvm
 
 import (
-	"math"
 	"strings"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/ptxmath"
 )
 
 // This file implements atomic operations: atom, which gives what was there before, and red, which does not.
@@ -171,13 +171,9 @@ func atomicOp(op, typ string) func(old, b, c uint64) uint64 {
 func atomicAdd(typ string) func(old, b, c uint64) uint64 {
 	switch typ {
 	case "f32":
-		return func(old, b, _ uint64) uint64 {
-			return uint64(bits32(math.Float32frombits(uint32(old)) + math.Float32frombits(uint32(b))))
-		}
+		return func(old, b, _ uint64) uint64 { return uint64(ptxmath.AddRN32(uint32(old), uint32(b))) }
 	case "f64":
-		return func(old, b, _ uint64) uint64 {
-			return math.Float64bits(math.Float64frombits(old) + math.Float64frombits(b))
-		}
+		return func(old, b, _ uint64) uint64 { return ptxmath.AddRN64(old, b) }
 	case "f16", "f16x2":
 		return addParts(dtype.Float16, typ == "f16x2")
 	case "bf16", "bf16x2":

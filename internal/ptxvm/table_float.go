@@ -1,193 +1,170 @@
 package ptxvm
 
-import (
-	"math"
+import "gpuemu/internal/ptxmath"
 
-	"gpuemu/internal/libm"
-)
-
-// This file implements instructions on floating-point numbers.
+// This file implements instructions on f32 and f64 (PTX ISA, 9.7.3).
 
 var floatRows = []row{
-	{syntax: "add [.rn] .f32", build: float32Op(func(a, b float32) float32 { return a + b }, fastFAdd)},
-	{syntax: "sub [.rn] .f32", build: float32Op(func(a, b float32) float32 { return a - b }, fastFSub)},
-	{syntax: "mul [.rn] .f32", build: float32Op(func(a, b float32) float32 { return a * b }, fastFMul)},
-	{syntax: "div .rn|.full .f32", build: float32Op(func(a, b float32) float32 { return a / b }, nil)},
-	{syntax: "fma .rn .f32", build: fma32},
-	{syntax: "max .f32", build: float32Op(max32, fastFMax)},
-	{syntax: "min .f32", build: float32Op(min32, nil)},
-	{syntax: "ex2 .approx [.ftz] .f32", build: approx32(libm.Exp2)},
-	{syntax: "lg2 .approx .f32", build: approx32(libm.Log2)},
-	{syntax: "rcp .approx|.rn .f32", build: approx32(func(x float64) float64 { return 1 / x })},
-	{syntax: "rsqrt .approx .f32", build: approx32(func(x float64) float64 { return 1 / math.Sqrt(x) })},
-	{syntax: "sqrt .approx|.rn .f32", build: approx32(math.Sqrt)},
-	{syntax: "neg .f32", build: func(b *builder) {
-		b.unary("f32", func(a uint64) uint64 { return a ^ 1<<31 })
-	}},
-	{syntax: "abs .f32", build: func(b *builder) {
-		b.unary("f32", func(a uint64) uint64 { return a &^ (1 << 31) })
-	}},
-	{syntax: "setp $fcmp .f32", build: setpFloat},
-	{syntax: "setp $fcmp $bool .f32", build: setpFloat},
+	{syntax: "add|sub|mul [$rnd] [.ftz] [.sat] .f32", build: binary32},
+	{syntax: "fma|mad $rnd [.ftz] [.sat] .f32", build: fma32},
+	{syntax: "div $rnd [.ftz] .f32", build: binary32},
+	{syntax: "rcp|sqrt $rnd [.ftz] .f32", build: root32},
+	{syntax: "min|max [.ftz] [.NaN] .f32", build: minMax32},
+	{syntax: "min|max [.ftz] [.NaN] .xorsign .abs .f32", build: minMax32},
+	{syntax: "abs|neg [.ftz] .f32", build: sign32},
+	{syntax: "add|sub|mul [$rnd] .f64", build: binary64},
+	{syntax: "fma|mad $rnd .f64", build: fma64},
+	{syntax: "div $rnd .f64", build: binary64},
+	{syntax: "rcp|sqrt $rnd .f64", build: root64},
+	{syntax: "min|max .f64", build: minMax64},
+	{syntax: "abs|neg .f64", build: sign64},
+	{syntax: "copysign .f32|.f64", build: copysign},
+	{syntax: "testp .finite|.infinite|.number|.notanumber|.normal|.subnormal .f32|.f64", build: testp},
 }
 
-// nan32 is what every f32 instruction gives for NaN (PTX ISA, 9.7.3).
-const nan32 = 0x7fffffff
+// roundings are the modifiers for the direction of rounding.
+var roundings = map[string]ptxmath.Round{"rn": ptxmath.RN, "rz": ptxmath.RZ, "rm": ptxmath.RM, "rp": ptxmath.RP,
+	"rni": ptxmath.RN, "rzi": ptxmath.RZ, "rmi": ptxmath.RM, "rpi": ptxmath.RP, "rna": ptxmath.RNA}
 
-// bits32 are the bits of a result.
-func bits32(f float32) uint32 {
-	if f != f {
-		return nan32
-	}
-	return math.Float32bits(f)
-}
-
-func float32Op(f func(a, b float32) float32, fast func(d, a, b *lanes32)) func(*builder) {
-	return func(b *builder) {
-		b.binary("f32", func(x, y uint64) uint64 {
-			return uint64(bits32(f(math.Float32frombits(uint32(x)), math.Float32frombits(uint32(y)))))
-		})
-		if fast != nil {
-			b.out.fast32, b.out.run = fast, runFast32
+// mode is what the modifiers say about the result. Without a direction it is rounded to nearest; a compiler might then
+// contract add, sub and mul to fma, which is not done here.
+func (b *builder) mode() (m ptxmath.Mode) {
+	for _, mod := range b.in.Mods {
+		switch mod {
+		case "rni", "rzi", "rmi", "rpi":
+			m.Round, m.Integral = roundings[mod], true
+		case "rn", "rz", "rm", "rp", "rna":
+			m.Round = roundings[mod]
+		case "ftz":
+			m.FTZ = true
+		case "sat":
+			m.Sat = true
+		case "relu":
+			m.Relu = true
+		case "satfinite":
+			m.SatFinite = true
 		}
 	}
+	return m
 }
 
-func approx32(f func(float64) float64) func(*builder) {
-	return func(b *builder) {
-		b.unary("f32", func(x uint64) uint64 {
-			return uint64(bits32(float32(f(float64(math.Float32frombits(uint32(x)))))))
-		})
+// op32 and op64 are instructions with two operands and a mode.
+var op32 = map[string]func(a, b uint32, m ptxmath.Mode) uint32{
+	"add": ptxmath.Add32, "sub": ptxmath.Sub32, "mul": ptxmath.Mul32, "div": ptxmath.Div32,
+}
+
+var op64 = map[string]func(a, b uint64, r ptxmath.Round) uint64{
+	"add": ptxmath.Add64, "sub": ptxmath.Sub64, "mul": ptxmath.Mul64, "div": ptxmath.Div64,
+}
+
+func binary32(b *builder) {
+	f, m := op32[b.in.Op], b.mode()
+	b.binary("f32", func(x, y uint64) uint64 { return uint64(f(uint32(x), uint32(y), m)) })
+	if fast := fastFloat[b.in.Op]; fast != nil && m == (ptxmath.Mode{}) {
+		b.out.fast32, b.out.run = fast, runFast32
 	}
 }
 
-// max32 gives the operand that is not NaN; -0 is less than +0.
-func max32(a, b float32) float32 {
-	switch {
-	case a != a:
-		return b
-	case b != b || a > b:
-		return a
-	case a < b:
-		return b
-	}
-	return math.Float32frombits(math.Float32bits(a) & math.Float32bits(b))
+func binary64(b *builder) {
+	f, r := op64[b.in.Op], b.mode().Round
+	b.binary("f64", func(x, y uint64) uint64 { return f(x, y, r) })
 }
 
-func min32(a, b float32) float32 {
-	switch {
-	case a != a:
-		return b
-	case b != b || a < b:
-		return a
-	case b < a:
-		return b
-	}
-	return math.Float32frombits(math.Float32bits(a) | math.Float32bits(b))
-}
-
-// fmaBits rounds a*b+c once. The product is exact in float64; where the sum is not, its last bit is made odd, so that
-// rounding to float32 cannot be led astray by the first rounding (Boldo and Melquiond, 2008).
-func fmaBits(x, y, z uint32) uint32 {
-	p := float64(math.Float32frombits(x)) * float64(math.Float32frombits(y))
-	c := float64(math.Float32frombits(z))
-	s := p + c
-	if u := math.Float64bits(s); u&(1<<29-1) == 1<<28 || u<<1>>53 < 1023-126 {
-		t := s - p
-		if e := (p - (s - t)) + (c - t); e != 0 && u&1 == 0 && !math.IsInf(s, 0) {
-			if (e > 0) == (s > 0) {
-				s = math.Float64frombits(u + 1)
-			} else {
-				s = math.Float64frombits(u - 1)
-			}
-		}
-	}
-	return bits32(float32(s))
-}
-
+// fma32 makes fma and mad, which is the same since sm_20.
 func fma32(b *builder) {
-	b.ternary("f32", func(x, y, z uint64) uint64 { return uint64(fmaBits(uint32(x), uint32(y), uint32(z))) })
-	b.out.run = runFma
+	m := b.mode()
+	b.ternary("f32", func(x, y, z uint64) uint64 {
+		return uint64(ptxmath.Fma32(uint32(x), uint32(y), uint32(z), m))
+	})
+	if m == (ptxmath.Mode{}) {
+		b.out.run = runFma32
+	}
 }
 
-func runFma(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
+func fma64(b *builder) {
+	r := b.mode().Round
+	b.ternary("f64", func(x, y, z uint64) uint64 { return ptxmath.Fma64(x, y, z, r) })
+}
+
+func root32(b *builder) {
+	f, m := ptxmath.Rcp32, b.mode()
+	if b.in.Op == "sqrt" {
+		f = ptxmath.Sqrt32
+	}
+	b.unary("f32", func(x uint64) uint64 { return uint64(f(uint32(x), m)) })
+}
+
+func root64(b *builder) {
+	f, r := ptxmath.Rcp64, b.mode().Round
+	if b.in.Op == "sqrt" {
+		f = ptxmath.Sqrt64
+	}
+	b.unary("f64", func(x uint64) uint64 { return f(x, r) })
+}
+
+// selection is what the modifiers of min and max say.
+func (b *builder) selection() ptxmath.Sel {
+	return ptxmath.Sel{FTZ: b.in.Has("ftz"), NaN: b.in.Has("NaN"), XorSign: b.in.Has("xorsign")}
+}
+
+func minMax32(b *builder) {
+	if b.args(3); b.err != nil {
 		return
 	}
-	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
-	for i := range d {
-		p := float64(math.Float32frombits(a[i])) * float64(math.Float32frombits(b[i]))
-		s := p + float64(math.Float32frombits(c[i]))
-		if u := math.Float64bits(s); u&(1<<29-1) == 1<<28 || u<<1>>53 < 1023-126 || s != s {
-			d[i] = fmaBits(a[i], b[i], c[i])
-		} else {
-			d[i] = math.Float32bits(float32(s))
-		}
+	f, s := ptxmath.Min32, b.selection()
+	if b.in.Op == "max" {
+		f = ptxmath.Max32
+	}
+	b.binary("f32", func(x, y uint64) uint64 { return uint64(f(uint32(x), uint32(y), s)) })
+	if fast := fastFloat[b.in.Op]; s == (ptxmath.Sel{}) {
+		b.out.fast32, b.out.run = fast, runFast32
 	}
 }
 
-func fastFAdd(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = bits32(math.Float32frombits(a[i]) + math.Float32frombits(b[i]))
+func minMax64(b *builder) {
+	if b.args(3); b.err != nil {
+		return
 	}
+	f := ptxmath.Min64
+	if b.in.Op == "max" {
+		f = ptxmath.Max64
+	}
+	b.binary("f64", f)
 }
 
-func fastFSub(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = bits32(math.Float32frombits(a[i]) - math.Float32frombits(b[i]))
+// sign32 and sign64 make abs and neg.
+func sign32(b *builder) {
+	f, ftz := ptxmath.Abs32, b.in.Has("ftz")
+	if b.in.Op == "neg" {
+		f = ptxmath.Neg32
 	}
+	b.unary("f32", func(x uint64) uint64 { return uint64(f(uint32(x), ftz)) })
 }
 
-func fastFMul(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = bits32(math.Float32frombits(a[i]) * math.Float32frombits(b[i]))
+func sign64(b *builder) {
+	f := ptxmath.Abs64
+	if b.in.Op == "neg" {
+		f = ptxmath.Neg64
 	}
+	b.unary("f64", f)
 }
 
-func fastFMax(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = bits32(max32(math.Float32frombits(a[i]), math.Float32frombits(b[i])))
+func copysign(b *builder) {
+	if b.typ(0) == "f64" {
+		b.binary("f64", ptxmath.Copysign64)
+		return
 	}
+	b.binary("f32", func(x, y uint64) uint64 { return uint64(ptxmath.Copysign32(uint32(x), uint32(y))) })
 }
 
-func setpFloat(b *builder) {
-	cmp := floatCompare(b.in.Mods[0])
-	b.setp("f32", func(x, y uint64) bool {
-		return cmp(float64(math.Float32frombits(uint32(x))), float64(math.Float32frombits(uint32(y))))
-	})
-	b.out.run = runSetp
-}
+var properties = map[string]ptxmath.Test{"finite": ptxmath.Finite, "infinite": ptxmath.Infinite,
+	"number": ptxmath.Number, "notanumber": ptxmath.NotANumber, "normal": ptxmath.Normal, "subnormal": ptxmath.Subnormal}
 
-// floatCompare is a comparison; those that end in u are also true where an operand is NaN.
-func floatCompare(cmp string) func(x, y float64) bool {
-	switch cmp {
-	case "num":
-		return func(x, y float64) bool { return x == x && y == y }
-	case "nan":
-		return func(x, y float64) bool { return x != x || y != y }
-	case "eq":
-		return func(x, y float64) bool { return x == y }
-	case "ne":
-		return func(x, y float64) bool { return x < y || x > y }
-	case "lt":
-		return func(x, y float64) bool { return x < y }
-	case "le":
-		return func(x, y float64) bool { return x <= y }
-	case "gt":
-		return func(x, y float64) bool { return x > y }
-	case "ge":
-		return func(x, y float64) bool { return x >= y }
-	case "equ":
-		return func(x, y float64) bool { return !(x < y || x > y) }
-	case "neu":
-		return func(x, y float64) bool { return !(x == y) }
-	case "ltu":
-		return func(x, y float64) bool { return !(x >= y) }
-	case "leu":
-		return func(x, y float64) bool { return !(x > y) }
-	case "gtu":
-		return func(x, y float64) bool { return !(x <= y) }
+func testp(b *builder) {
+	is := properties[b.in.Mods[0]]
+	if b.typ(0) == "f64" {
+		b.unaryOf("pred", "f64", func(x uint64) uint64 { return truth(is.F64(x)) })
+		return
 	}
-	return func(x, y float64) bool { return !(x < y) } // geu
+	b.unaryOf("pred", "f32", func(x uint64) uint64 { return truth(is.F32(uint32(x))) })
 }

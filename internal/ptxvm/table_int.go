@@ -1,66 +1,77 @@
 package ptxvm
 
-import (
-	"math/bits"
+import "gpuemu/internal/ptxmath"
 
-	"gpuemu/internal/ptx"
-)
-
-// This file implements instructions on whole numbers and bits.
+// This file implements arithmetic on whole numbers (PTX ISA, 9.7.1).
 
 var intRows = []row{
 	{syntax: "add $int", build: arith(func(a, b uint64) uint64 { return a + b }, fastAdd32, fastAdd64)},
 	{syntax: "sub $int", build: arith(func(a, b uint64) uint64 { return a - b }, fastSub32, fastSub64)},
-	{syntax: "mul .lo $int", build: arith(func(a, b uint64) uint64 { return a * b }, fastMul32, nil)},
+	{syntax: "add .u16x2|.s16x2", build: pairs(func(a, b uint64) uint64 { return a + b })},
+	{syntax: "add .sat .s32", build: saturating(ptxmath.AddSat)},
+	{syntax: "sub .sat .s32", build: saturating(ptxmath.SubSat)},
+	{syntax: "mul .lo $int", build: arith(func(a, b uint64) uint64 { return a * b }, fastMul32, fastMul64)},
 	{syntax: "mul .hi $int", build: mulHi},
 	{syntax: "mul .wide .u16|.s16|.u32|.s32", build: mulWide},
 	{syntax: "mad .lo $int", build: madLo},
+	{syntax: "mad .hi $int", build: madHi},
+	{syntax: "mad .hi .sat .s32", build: madHiSat},
 	{syntax: "mad .wide .u16|.s16|.u32|.s32", build: madWide},
+	{syntax: "mul24 .lo|.hi $int32", build: mul24},
+	{syntax: "mad24 .lo|.hi $int32", build: mad24},
+	{syntax: "mad24 .hi .sat .s32", build: mad24},
+	{syntax: "sad $int", build: sad},
 	{syntax: "div $int", build: division},
 	{syntax: "rem $int", build: division},
-	{syntax: "min $int", build: minMax},
-	{syntax: "max $int", build: minMax},
+	{syntax: "min|max $int", build: minMax},
+	{syntax: "min|max .relu .s32", build: minMaxRelu},
+	{syntax: "min|max .s32 .relu", build: minMaxRelu},
+	{syntax: "min|max .u16x2|.s16x2", build: minMaxPairs},
+	{syntax: "min|max .relu .s16x2", build: minMaxPairs},
 	{syntax: "abs .s16|.s32|.s64", build: func(b *builder) {
-		t := b.typ(0)
-		b.unary(t, func(a uint64) uint64 {
-			if s := signed(a, t); s < 0 {
-				return cut(uint64(-s), t)
+		t := wholeOf(b.typ(0))
+		b.unary(b.typ(0), func(a uint64) uint64 {
+			if t.sign(a) < 0 {
+				return t.cut(-a)
 			}
 			return a
 		})
 	}},
 	{syntax: "neg .s16|.s32|.s64", build: func(b *builder) {
-		t := b.typ(0)
-		b.unary(t, func(a uint64) uint64 { return cut(-a, t) })
+		t := wholeOf(b.typ(0))
+		b.unary(b.typ(0), func(a uint64) uint64 { return t.cut(-a) })
 	}},
-	{syntax: "and $bits|.pred", build: arith(func(a, b uint64) uint64 { return a & b }, fastAnd32, nil)},
-	{syntax: "or $bits|.pred", build: arith(func(a, b uint64) uint64 { return a | b }, fastOr32, nil)},
-	{syntax: "xor $bits|.pred", build: arith(func(a, b uint64) uint64 { return a ^ b }, fastXor32, nil)},
-	{syntax: "not $bits|.pred", build: func(b *builder) {
-		t := b.typ(0)
-		b.unary(t, func(a uint64) uint64 { return cut(^a, t) })
-	}},
-	{syntax: "cnot $bits", build: func(b *builder) {
-		b.unary(b.typ(0), func(a uint64) uint64 {
-			if a == 0 {
-				return 1
-			}
-			return 0
-		})
-	}},
-	{syntax: "shl $bits", build: shift},
-	{syntax: "shr $bits|$int", build: shift},
-	{syntax: "popc .b32|.b64", build: count(func(a uint64, _ int) uint64 { return uint64(bits.OnesCount64(a)) })},
-	{syntax: "clz .b32|.b64", build: count(func(a uint64, n int) uint64 {
-		return uint64(bits.LeadingZeros64(a) - 64 + n)
-	})},
-	{syntax: "brev .b32|.b64", build: func(b *builder) {
-		t := b.typ(0)
-		b.unary(t, func(a uint64) uint64 { return bits.Reverse64(a) >> (64 - 8*typeBytes(t)) })
-	}},
-	{syntax: "selp $move", build: selp},
-	{syntax: "setp $cmp .u16|.s16|.u32|.s32|.u64|.s64|.b16|.b32|.b64", build: setpInt},
-	{syntax: "setp $cmp $bool .u16|.s16|.u32|.s32|.u64|.s64|.b16|.b32|.b64", build: setpInt},
+	{syntax: "dp4a .u32|.s32 .u32|.s32", build: dp4a},
+	{syntax: "dp2a .lo|.hi .u32|.s32 .u32|.s32", build: dp2a},
+}
+
+// whole is a type of whole numbers or bits.
+type whole struct {
+	free   uint // bits of a uint64 that the type does not use
+	signed bool
+}
+
+func wholeOf(typ string) whole { return whole{uint(64 - 8*typeBytes(typ)), isSigned(typ)} }
+
+// cut keeps the bits of the type.
+func (t whole) cut(v uint64) uint64 { return v << t.free >> t.free }
+
+// sign carries the sign on.
+func (t whole) sign(v uint64) int64 { return int64(v<<t.free) >> t.free }
+
+// extend is the value as 64 bits.
+func (t whole) extend(v uint64) uint64 {
+	if t.signed {
+		return uint64(t.sign(v))
+	}
+	return t.cut(v)
+}
+
+func (t whole) less(x, y uint64) bool {
+	if t.signed {
+		return t.sign(x) < t.sign(y)
+	}
+	return x < y
 }
 
 // cut keeps the bits of a type.
@@ -82,60 +93,51 @@ func isSigned(typ string) bool { return typ[0] == 's' }
 // arith makes instructions whose low bits do not depend on the sign, with fast ways for full warps.
 func arith(f func(a, b uint64) uint64, fast32 func(d, a, b *lanes32), fast64 func(d, a, b *lanes64)) func(*builder) {
 	return func(b *builder) {
-		t := b.typ(0)
+		typ := b.typ(0)
 		g := f
-		if size := typeBytes(t); size < 4 {
-			g = func(x, y uint64) uint64 { return cut(f(x, y), t) }
+		if size := typeBytes(typ); size == 2 {
+			g = func(x, y uint64) uint64 { return f(x, y) & 0xffff }
 		}
-		b.binary(t, g)
+		b.binary(typ, g)
 		switch {
-		case typeBytes(t) == 4 && fast32 != nil:
+		case typeBytes(typ) == 4:
 			b.out.fast32, b.out.run = fast32, runFast32
-		case typeBytes(t) == 8 && fast64 != nil:
+		case typeBytes(typ) == 8:
 			b.out.fast64, b.out.run = fast64, runFast64
 		}
 	}
 }
 
-func runFast32(w *warp, in *ins) {
-	if w.mask == allLanes {
-		in.fast32(&w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()])
-		return
+// pairs makes instructions on two numbers of 16 bits.
+func pairs(f func(a, b uint64) uint64) func(*builder) {
+	return func(b *builder) {
+		b.binary("b32", func(x, y uint64) uint64 { return f(x>>16, y>>16)&0xffff<<16 | f(x&0xffff, y&0xffff)&0xffff })
 	}
-	runBinary(w, in)
 }
 
-func runFast64(w *warp, in *ins) {
-	if w.mask == allLanes {
-		in.fast64(&w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()])
-		return
+func saturating(f func(a, b int32) int32) func(*builder) {
+	return func(b *builder) {
+		b.binary("s32", func(x, y uint64) uint64 { return uint64(uint32(f(int32(x), int32(y)))) })
 	}
-	runBinary(w, in)
+}
+
+// high is the upper half of a product.
+func (t whole) high(x, y uint64) uint64 {
+	switch {
+	case t.free > 0 && t.signed:
+		return t.cut(uint64(t.sign(x) * t.sign(y) >> (64 - t.free)))
+	case t.free > 0:
+		return x * y >> (64 - t.free)
+	}
+	if t.signed {
+		return uint64(ptxmath.MulHiS64(int64(x), int64(y)))
+	}
+	return ptxmath.MulHiU64(x, y)
 }
 
 func mulHi(b *builder) {
-	t := b.typ(0)
-	n := 8 * typeBytes(t)
-	b.binary(t, func(x, y uint64) uint64 {
-		if !isSigned(t) {
-			if n < 64 {
-				return x * y >> n
-			}
-			hi, _ := bits.Mul64(x, y)
-			return hi
-		}
-		if n < 64 {
-			return cut(uint64(signed(x, t)*signed(y, t)>>n), t)
-		}
-		hi, _ := bits.Mul64(x, y)
-		if int64(x) < 0 {
-			hi -= y
-		}
-		if int64(y) < 0 {
-			hi -= x
-		}
-		return hi
-	})
+	t := wholeOf(b.typ(0))
+	b.binary(b.typ(0), t.high)
 }
 
 // wideOf is the type of twice the size.
@@ -144,204 +146,179 @@ func wideOf(typ string) string {
 }
 
 func mulWide(b *builder) {
-	t := b.typ(0)
-	wide := wideOf(t)
-	b.out.d, b.out.a, b.out.b, b.out.run = b.dst(0, wide), b.src(1, t), b.src(2, t), runBinary
-	b.out.f2 = func(x, y uint64) uint64 {
-		if isSigned(t) {
-			return cut(uint64(signed(x, t)*signed(y, t)), wide)
-		}
-		return x * y
-	}
-	if t == "s32" {
+	typ := b.typ(0)
+	t, wide := wholeOf(typ), wholeOf(wideOf(typ))
+	b.binaryOf(wideOf(typ), typ, typ, func(x, y uint64) uint64 { return wide.cut(t.extend(x) * t.extend(y)) })
+	switch typ {
+	case "s32":
+		b.out.run = runMulWideSigned
+	case "u32":
 		b.out.run = runMulWide
 	}
 }
 
 func madWide(b *builder) {
-	t := b.typ(0)
-	wide := wideOf(t)
-	b.out.d, b.out.a, b.out.b, b.out.c = b.dst(0, wide), b.src(1, t), b.src(2, t), b.src(3, wide)
-	b.out.run = runTernary
-	b.out.f3 = func(x, y, z uint64) uint64 {
-		if isSigned(t) {
-			return cut(uint64(signed(x, t)*signed(y, t))+z, wide)
-		}
-		return cut(x*y+z, wide)
+	typ := b.typ(0)
+	t, wide := wholeOf(typ), wholeOf(wideOf(typ))
+	b.ternaryOf(wideOf(typ), typ, typ, wideOf(typ), func(x, y, z uint64) uint64 {
+		return wide.cut(t.extend(x)*t.extend(y) + z)
+	})
+	switch typ {
+	case "s32":
+		b.out.run = runMadWideSigned
+	case "u32":
+		b.out.run = runMadWide
 	}
 }
 
 func madLo(b *builder) {
-	t := b.typ(0)
-	b.ternary(t, func(x, y, z uint64) uint64 { return cut(x*y+z, t) })
-	if typeBytes(t) == 4 {
+	t := wholeOf(b.typ(0))
+	b.ternary(b.typ(0), func(x, y, z uint64) uint64 { return t.cut(x*y + z) })
+	switch typeBytes(b.typ(0)) {
+	case 4:
 		b.out.run = runMad32
+	case 8:
+		b.out.run = runMad64
 	}
 }
 
-// division makes div and rem. Dividing by zero gives all ones and the dividend, as the hardware does; the smallest
-// number divided by -1 wraps.
-func division(b *builder) {
-	t, rem := b.typ(0), b.in.Op == "rem"
-	b.binary(t, func(x, y uint64) uint64 {
-		switch {
-		case y == 0 && rem:
-			return x
-		case y == 0:
-			return cut(^uint64(0), t)
-		case !isSigned(t) && rem:
-			return x % y
-		case !isSigned(t):
-			return x / y
-		case rem:
-			return cut(uint64(signed(x, t)%signed(y, t)), t)
-		}
-		return cut(uint64(signed(x, t)/signed(y, t)), t)
+func madHi(b *builder) {
+	t := wholeOf(b.typ(0))
+	b.ternary(b.typ(0), func(x, y, z uint64) uint64 { return t.cut(t.high(x, y) + z) })
+}
+
+func madHiSat(b *builder) {
+	b.ternary("s32", func(x, y, z uint64) uint64 {
+		return uint64(uint32(ptxmath.MadHiSat(int32(x), int32(y), int32(z))))
 	})
+}
+
+// product24 is the product of the lower 24 bits: its lower 32 bits, or the upper 32 of 48.
+func product24(b *builder) func(x, y uint64) uint64 {
+	high := b.in.Has("hi")
+	if b.typ(0) == "u32" {
+		f := ptxmath.Mul24LoU32
+		if high {
+			f = ptxmath.Mul24HiU32
+		}
+		return func(x, y uint64) uint64 { return uint64(f(uint32(x), uint32(y))) }
+	}
+	f := ptxmath.Mul24LoS32
+	if high {
+		f = ptxmath.Mul24HiS32
+	}
+	return func(x, y uint64) uint64 { return uint64(uint32(f(int32(x), int32(y)))) }
+}
+
+func mul24(b *builder) { b.binary(b.typ(0), product24(b)) }
+
+func mad24(b *builder) {
+	if b.in.Has("sat") {
+		b.ternary("s32", func(x, y, z uint64) uint64 {
+			return uint64(uint32(ptxmath.Mad24HiSat(int32(x), int32(y), int32(z))))
+		})
+		return
+	}
+	product := product24(b)
+	b.ternary(b.typ(0), func(x, y, z uint64) uint64 { return uint64(uint32(product(x, y) + z)) })
+}
+
+// sad adds the distance of two numbers.
+func sad(b *builder) {
+	t := wholeOf(b.typ(0))
+	b.ternary(b.typ(0), func(x, y, z uint64) uint64 {
+		if t.signed {
+			return t.cut(ptxmath.SadS64(t.sign(x), t.sign(y), z))
+		}
+		return t.cut(ptxmath.SadU64(x, y, z))
+	})
+}
+
+// divisions are div and rem of each type.
+var divisions = map[string]func(x, y uint64) uint64{
+	"div u16": func(x, y uint64) uint64 { return uint64(ptxmath.DivU16(uint16(x), uint16(y))) },
+	"div s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.DivS16(int16(x), int16(y)))) },
+	"div u32": func(x, y uint64) uint64 { return uint64(ptxmath.DivU32(uint32(x), uint32(y))) },
+	"div s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.DivS32(int32(x), int32(y)))) },
+	"div u64": ptxmath.DivU64,
+	"div s64": func(x, y uint64) uint64 { return uint64(ptxmath.DivS64(int64(x), int64(y))) },
+	"rem u16": func(x, y uint64) uint64 { return uint64(ptxmath.RemU16(uint16(x), uint16(y))) },
+	"rem s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.RemS16(int16(x), int16(y)))) },
+	"rem u32": func(x, y uint64) uint64 { return uint64(ptxmath.RemU32(uint32(x), uint32(y))) },
+	"rem s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.RemS32(int32(x), int32(y)))) },
+	"rem u64": ptxmath.RemU64,
+	"rem s64": func(x, y uint64) uint64 { return uint64(ptxmath.RemS64(int64(x), int64(y))) },
+}
+
+func division(b *builder) { b.binary(b.typ(0), divisions[b.in.Op+" "+b.typ(0)]) }
+
+// pick is min or max of a type.
+func (t whole) pick(least bool) func(x, y uint64) uint64 {
+	return func(x, y uint64) uint64 {
+		if t.less(x, y) == least {
+			return x
+		}
+		return y
+	}
 }
 
 func minMax(b *builder) {
-	t, least := b.typ(0), b.in.Op == "min"
-	b.binary(t, func(x, y uint64) uint64 {
-		less := x < y
-		if isSigned(t) {
-			less = signed(x, t) < signed(y, t)
+	if b.args(3); b.err != nil {
+		return
+	}
+	typ := b.typ(0)
+	b.binary(typ, wholeOf(typ).pick(b.in.Op == "min"))
+	if typ == "s32" {
+		b.out.fast32, b.out.run = fastMin32, runFast32
+		if b.in.Op == "max" {
+			b.out.fast32 = fastMax32
 		}
-		if less == least {
-			return x
-		}
-		return y
+	}
+}
+
+// relu gives 0 for what is negative.
+func (t whole) relu(v uint64) uint64 {
+	if t.sign(v) < 0 {
+		return 0
+	}
+	return v
+}
+
+func minMaxRelu(b *builder) {
+	if b.args(3); b.err != nil {
+		return
+	}
+	t := wholeOf("s32")
+	pick := t.pick(b.in.Op == "min")
+	b.binary("s32", func(x, y uint64) uint64 { return t.relu(pick(x, y)) })
+}
+
+func minMaxPairs(b *builder) {
+	if b.args(3); b.err != nil {
+		return
+	}
+	t := wholeOf("u16")
+	if b.in.Has("s16x2") {
+		t = wholeOf("s16")
+	}
+	pick := t.pick(b.in.Op == "min")
+	if b.in.Has("relu") {
+		pairs(func(x, y uint64) uint64 { return t.relu(pick(x, y)) })(b)
+		return
+	}
+	pairs(pick)(b)
+}
+
+func dp4a(b *builder) {
+	s, t := isSigned(b.in.Mods[0]), isSigned(b.in.Mods[1])
+	b.ternary("b32", func(x, y, z uint64) uint64 {
+		return uint64(ptxmath.Dp4a(uint32(x), uint32(y), uint32(z), s, t))
 	})
 }
 
-// shift makes shl and shr. Amounts beyond the size are taken as the size.
-func shift(b *builder) {
-	t := b.typ(0)
-	n := uint64(8 * typeBytes(t))
-	b.out.d, b.out.a, b.out.b, b.out.run = b.dst(0, t), b.src(1, t), b.src(2, "u32"), runBinary
-	switch {
-	case b.in.Op == "shl":
-		b.out.f2 = func(x, y uint64) uint64 { return cut(x<<min(y, 64), t) }
-	case isSigned(t):
-		b.out.f2 = func(x, y uint64) uint64 { return cut(uint64(signed(x, t)>>min(y, n-1)), t) }
-	default:
-		b.out.f2 = func(x, y uint64) uint64 { return x >> min(y, 64) }
-	}
-	if t == "b32" && b.in.Op == "shl" {
-		b.out.fast32, b.out.run = fastShl32, runFast32
-	}
-}
-
-func count(f func(a uint64, bits int) uint64) func(*builder) {
-	return func(b *builder) {
-		t := b.typ(0)
-		b.out.d, b.out.a, b.out.run = b.dst(0, "u32"), b.src(1, t), runUnary
-		b.out.f1 = func(a uint64) uint64 { return f(a, 8*typeBytes(t)) }
-	}
-}
-
-func selp(b *builder) {
-	t := b.typ(0)
-	b.out.d, b.out.a, b.out.b, b.out.c = b.dst(0, t), b.src(1, t), b.src(2, t), b.src(3, "pred")
-	b.out.run = runTernary
-	b.out.f3 = func(x, y, p uint64) uint64 {
-		if p != 0 {
-			return x
-		}
-		return y
-	}
-	if typeBytes(t) == 4 {
-		b.out.run = runSelp32
-	}
-}
-
-// setpInt compares whole numbers.
-func setpInt(b *builder) {
-	t := b.typ(0)
-	b.setp(t, intCompare(b.in.Mods[0], t))
-	if b.out.run != nil || b.err != nil {
-		return
-	}
-	b.out.run = runSetp
-	if fast := fastCompare(b.in.Mods[0], t); fast != nil && b.out.list == nil && b.out.c == noRef {
-		b.out.fastSetp, b.out.run = fast, runFastSetp
-	}
-}
-
-// intCompare is a comparison of values of a type.
-func intCompare(cmp, typ string) func(x, y uint64) bool {
-	less := func(x, y uint64) bool { return x < y }
-	if isSigned(typ) {
-		less = func(x, y uint64) bool { return signed(x, typ) < signed(y, typ) }
-	}
-	switch cmp {
-	case "eq":
-		return func(x, y uint64) bool { return x == y }
-	case "ne":
-		return func(x, y uint64) bool { return x != y }
-	case "lt", "lo":
-		return less
-	case "le", "ls":
-		return func(x, y uint64) bool { return !less(y, x) }
-	case "gt", "hi":
-		return func(x, y uint64) bool { return less(y, x) }
-	}
-	return func(x, y uint64) bool { return !less(x, y) } // ge, hs
-}
-
-// setp makes a comparison: operands p or p|q, a, b, and with a boolean operator a predicate c.
-func (b *builder) setp(typ string, cmp func(x, y uint64) bool) {
-	dst := &b.in.Args[0]
-	b.out.c = noRef
-	if dst.Kind == ptx.PairArg {
-		b.out.d = b.dstOf(&dst.List[0], "pred")
-		b.out.list = []ref{b.dstOf(&dst.List[1], "pred")}
-	} else {
-		b.out.d = b.dstOf(dst, "pred")
-	}
-	b.out.a, b.out.b, b.out.cmp = b.src(1, typ), b.src(2, typ), cmp
-	if len(b.in.Args) == 4 {
-		b.out.c = b.src(3, "pred")
-		if b.in.Args[3].Not {
-			b.out.flipC = ^uint32(0)
-		}
-		for _, m := range b.in.Mods {
-			switch m {
-			case "and", "or", "xor":
-				b.out.combine = m
-			}
-		}
-	}
-}
-
-func runSetp(w *warp, in *ins) {
-	var yes uint32
-	for lane := range w.lanes() {
-		if in.cmp(w.get(in.a, lane), w.get(in.b, lane)) {
-			yes |= 1 << lane
-		}
-	}
-	w.predicate(in, yes)
-}
-
-// predicate writes the result of a comparison, and its opposite where the instruction wants both.
-func (w *warp) predicate(in *ins, yes uint32) {
-	no := ^yes
-	if in.c != noRef {
-		c := w.p[in.c.index()] ^ in.flipC
-		switch in.combine {
-		case "and":
-			yes, no = yes&c, no&c
-		case "or":
-			yes, no = yes|c, no|c
-		default:
-			yes, no = yes^c, no^c
-		}
-	}
-	d := &w.p[in.d.index()]
-	*d = *d&^w.mask | yes&w.mask
-	if in.list != nil {
-		q := &w.p[in.list[0].index()]
-		*q = *q&^w.mask | no&w.mask
-	}
+func dp2a(b *builder) {
+	high, s, t := b.in.Mods[0] == "hi", isSigned(b.in.Mods[1]), isSigned(b.in.Mods[2])
+	b.ternary("b32", func(x, y, z uint64) uint64 {
+		return uint64(ptxmath.Dp2a(uint32(x), uint32(y), uint32(z), s, t, high))
+	})
 }

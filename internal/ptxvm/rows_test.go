@@ -1,0 +1,300 @@
+package ptxvm
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/ptx"
+)
+
+// This file implements tests of single rows of the table: a kernel executes one instruction on many operands.
+
+// rowCase is an instruction, what it reads and writes, and its result by other means.
+type rowCase struct {
+	text string   // with $d, $q for a second result, and $a, $b, $c, $e for operands
+	dst  string   // type of the result: b16, b32, b64, pred, or pair for two predicates (p + 2q)
+	src  []string // types of operands; they decide which values are tried
+	want func(x []uint64) uint64
+	near func(x []uint64, got uint64) bool // instead of want, where several results are right
+}
+
+// bitsType is the type of a register for values of a type.
+func bitsType(typ string) string {
+	if typ == "pred" {
+		return typ
+	}
+	return fmt.Sprintf("b%d", 8*typeBytes(typ))
+}
+
+// kernel is the text of the kernel of a case. Each operand has 8 bytes of the input, each result 8 of the output.
+func (c *rowCase) kernel() string {
+	var s strings.Builder
+	s.WriteString(".version 8.6\n.target sm_90a\n.address_size 64\n")
+	s.WriteString(".visible .entry k(.param .u64 in, .param .u64 out)\n{\n")
+	s.WriteString(".reg .b32 %i<8>;\n.reg .b64 %l<8>;\n.reg .pred %u<8>;\n.reg .b16 %t16_<4>;\n.reg .b32 %t32_<4>;\n")
+	s.WriteString(".reg .b64 %t64_<4>;\n")
+	names := []string{"%a", "%b", "%c", "%e"}
+	for i, typ := range c.src {
+		fmt.Fprintf(&s, ".reg .%s %s;\n", bitsType(typ), names[i])
+	}
+	dst := c.dst
+	if dst == "pair" {
+		s.WriteString(".reg .pred %q;\n")
+		dst = "pred"
+	}
+	fmt.Fprintf(&s, ".reg .%s %%d;\n", dst)
+	s.WriteString("mov.u32 %i0, %ctaid.x;\nmov.u32 %i1, %ntid.x;\nmov.u32 %i2, %tid.x;\nmad.lo.s32 %i3, %i0, %i1, %i2;\n")
+	fmt.Fprintf(&s, "ld.param.u64 %%l0, [in];\nmad.wide.u32 %%l1, %%i3, %d, %%l0;\n", 8*len(c.src))
+	for i, typ := range c.src {
+		if typ == "pred" {
+			fmt.Fprintf(&s, "ld.global.b32 %%i4, [%%l1+%d];\nsetp.ne.b32 %s, %%i4, 0;\n", 8*i, names[i])
+		} else {
+			fmt.Fprintf(&s, "ld.global.%s %s, [%%l1+%d];\n", bitsType(typ), names[i], 8*i)
+		}
+	}
+	s.WriteString("ld.param.u64 %l2, [out];\nmad.wide.u32 %l3, %i3, 8, %l2;\n")
+	s.WriteString(strings.ReplaceAll(c.text, "$", "%") + "\n")
+	switch c.dst {
+	case "pred":
+		s.WriteString("selp.b32 %i5, 1, 0, %d;\nst.global.b32 [%l3], %i5;\n")
+	case "pair":
+		s.WriteString("selp.b32 %i5, 1, 0, %d;\nselp.b32 %i6, 2, 0, %q;\nor.b32 %i5, %i5, %i6;\nst.global.b32 [%l3], %i5;\n")
+	default:
+		fmt.Fprintf(&s, "st.global.%s [%%l3], %%d;\n", c.dst)
+	}
+	s.WriteString("ret;\n}\n")
+	return s.String()
+}
+
+func (c *rowCase) load(t testing.TB) *Program {
+	t.Helper()
+	f, err := ptx.Parse("row.ptx", c.kernel())
+	if err != nil {
+		t.Fatalf("%s: %v", c.text, err)
+	}
+	p, err := Load(f, "")
+	if err != nil {
+		t.Fatalf("%s: %v", c.text, err)
+	}
+	return p
+}
+
+// edges are values of a type where something may change.
+func edges(typ string) []uint64 {
+	switch typ {
+	case "pred":
+		return []uint64{0, 1}
+	case "u16", "s16", "b16":
+		return []uint64{0, 1, 2, 3, 15, 16, 17, 0x7f, 0x80, 0xff, 0x100, 0x7ffe, 0x7fff, 0x8000, 0x8001, 0xfffe, 0xffff}
+	case "u32", "s32", "b32":
+		return []uint64{0, 1, 2, 3, 5, 7, 8, 15, 16, 31, 32, 33, 63, 64, 0x7f, 0x80, 0xff, 0x100, 0x7fff, 0x8000, 0xffff,
+			0x10000, 0x7fffff, 0x800000, 0xffffff, 0x1000000, 0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xff800000,
+			0xffff8000, 0xffffff80, 0xffffffe0, 0xfffffffe, 0xffffffff}
+	case "u64", "s64", "b64":
+		return []uint64{0, 1, 2, 3, 31, 32, 63, 64, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000, 1<<63 - 2, 1<<63 - 1,
+			1 << 63, 1<<63 + 1, 0xffffffff00000000, 0xffffffff80000000, 1<<64 - 2, 1<<64 - 1}
+	case "f16", "f16x2":
+		return spread(typ == "f16x2", []uint64{0, 1, 2, 0x1ff, 0x3ff, 0x400, 0x401, 0x3555, 0x3800, 0x3bff, 0x3c00, 0x3c01,
+			0x4000, 0x4248, 0x5140, 0x7bfe, 0x7bff, 0x7c00, 0x7c01, 0x7e00, 0x7ff7, 0x7fff})
+	case "bf16", "bf16x2":
+		return spread(typ == "bf16x2", []uint64{0, 1, 2, 0x3f, 0x7f, 0x80, 0x81, 0x3eaa, 0x3f00, 0x3f7f, 0x3f80, 0x3f81,
+			0x4000, 0x4049, 0x4e80, 0x7f7e, 0x7f7f, 0x7f80, 0x7f81, 0x7fc0, 0x7ff7, 0x7fff})
+	case "f32":
+		return signs(1<<31, []uint64{0, 1, 2, 0x400000, 0x7fffff, 0x800000, 0x800001, 0x33800000, 0x34000000, 0x3eaaaaab,
+			0x3f000000, 0x3f7fffff, 0x3f800000, 0x3f800001, 0x3fc00000, 0x40000000, 0x40490fdb, 0x4b000000, 0x4b800000,
+			0x4effffff, 0x4f000000, 0x4f800000, 0x5f000000, 0x7e800000, 0x7f000000, 0x7f7ffffe, 0x7f7fffff, 0x7f800000,
+			0x7f800001, 0x7fc00000, 0x7fffffff})
+	case "f64":
+		return signs(1<<63, []uint64{0, 1, 1<<52 - 1, 1 << 52, 1<<52 + 1, 0x3690000000000000, 0x36a0000000000000,
+			0x380fffffffffffff, 0x3810000000000000, 0x3cb0000000000000, 0x3fe0000000000000, 0x3fefffffffffffff,
+			0x3ff0000000000000, 0x3ff0000000000001, 0x3ff0000010000000, 0x3ff8000000000000, 0x4000000000000000,
+			0x400921fb54442d18, 0x41dfffffffc00000, 0x41e0000000000000, 0x43e0000000000000, 0x43f0000000000000,
+			0x47efffffe0000000, 0x47effffff0000000, 0x47f0000000000000, 0x7fefffffffffffff, 0x7ff0000000000000,
+			0x7ff0000000000001, 0x7ff8000000000000, 0x7fffffffffffffff})
+	}
+	panic("no edge values of " + typ)
+}
+
+// signs adds the negative ones.
+func signs(bit uint64, list []uint64) []uint64 {
+	for _, v := range list[:len(list):len(list)] {
+		list = append(list, v|bit)
+	}
+	return list
+}
+
+// spread adds the negative ones, and makes pairs of values.
+func spread(pairs bool, list []uint64) []uint64 {
+	list = signs(1<<15, list)
+	if pairs {
+		n := len(list)
+		for i := range n {
+			list[i] |= list[(i*7+3)%n] & 0xffff << 16
+		}
+	}
+	return list
+}
+
+// random is a value of a type: most often any bits, else close to an edge or small.
+func random(r *rand.Rand, typ string) uint64 {
+	v := r.Uint64()
+	list := edges(typ)
+	switch r.IntN(8) {
+	case 0, 1:
+		v = list[r.IntN(len(list))]
+	case 2:
+		v = list[r.IntN(len(list))] + uint64(r.IntN(5)) - 2
+	case 3:
+		v = uint64(r.IntN(300))
+	}
+	if typ == "pred" {
+		return v & 1
+	}
+	return cut(v, typ)
+}
+
+// inputs are operands of a case: all edges of up to two operands with each other, then random ones. The number of them
+// is a multiple of 32 and of 31.
+func (c *rowCase) inputs(n int) [][]uint64 {
+	r := rand.New(rand.NewPCG(1, uint64(len(c.text))))
+	var list [][]uint64
+	switch len(c.src) {
+	case 1:
+		for _, a := range edges(c.src[0]) {
+			list = append(list, []uint64{a})
+		}
+	case 2:
+		for _, a := range edges(c.src[0]) {
+			for _, b := range edges(c.src[1]) {
+				list = append(list, []uint64{a, b})
+			}
+		}
+	}
+	for len(list) < n || len(list)%(31*32) != 0 {
+		x := make([]uint64, len(c.src))
+		for i, typ := range c.src {
+			x[i] = random(r, typ)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// run executes the case with blocks of a size.
+func (c *rowCase) run(t testing.TB, p *Program, inputs [][]uint64, block int) []uint64 {
+	t.Helper()
+	var in []byte
+	for _, x := range inputs {
+		for _, v := range x {
+			in = binary.LittleEndian.AppendUint64(in, v)
+		}
+	}
+	out := make([]byte, 8*len(inputs))
+	r, err := p.Run(&Launch{Grid: Dim{len(inputs) / block, 1, 1}, Block: Dim{block, 1, 1},
+		Args: []Arg{{Name: "in", Buffer: in}, {Name: "out", Buffer: out}}})
+	if err != nil || len(r.Findings) > 0 {
+		t.Fatalf("%s: %v %v", c.text, err, r.Findings)
+	}
+	got := make([]uint64, len(inputs))
+	for i := range got {
+		got[i] = binary.LittleEndian.Uint64(out[8*i:])
+	}
+	return got
+}
+
+// rowInputs is how many operands each case is tried with.
+const rowInputs = 1984
+
+// TestRows tries every case with full warps, which take the fast ways, and with warps of 31 threads.
+func TestRows(t *testing.T) {
+	for _, c := range rowCases() {
+		p := c.load(t)
+		inputs := c.inputs(rowInputs)
+		want := make([]uint64, len(inputs))
+		for i, x := range inputs {
+			if c.want != nil {
+				want[i] = c.want(x)
+			}
+		}
+		for _, block := range []int{32, 31} {
+			got := c.run(t, p, inputs, block)
+			bad := 0
+			for i, x := range inputs {
+				if c.want != nil && got[i] == want[i] || c.near != nil && c.near(x, got[i]) {
+					continue
+				}
+				if bad++; bad > 3 {
+					break
+				}
+				t.Errorf("%s of %#x in blocks of %d: %#x, want %#x", c.text, x, block, got[i], want[i])
+			}
+		}
+	}
+}
+
+// TestEveryRow proves that every row of the arithmetic tables, and every choice of its modifiers, has a case.
+func TestEveryRow(t *testing.T) {
+	seen := map[*row]map[string]bool{}
+	for _, c := range rowCases() {
+		f, err := ptx.Parse("row.ptx", c.kernel())
+		if err != nil {
+			t.Fatalf("%s: %v", c.text, err)
+		}
+		first := strings.Index(c.kernel(), "mad.wide.u32 %l3")
+		last := first + len(c.text) + 60
+		for _, in := range f.Functions[0].Code {
+			if int(in.Pos) <= first || int(in.Pos) > last || strings.HasPrefix(in.String(), "mad.wide.u32 %l3") {
+				continue
+			}
+			r, _ := find(in)
+			if seen[r] == nil {
+				seen[r] = map[string]bool{}
+			}
+			seen[r][in.Op] = true
+			n := 0
+			for i, g := range r.groups {
+				if n < len(in.Mods) && contains(g.names, in.Mods[n]) {
+					seen[r][fmt.Sprint(i, " ", in.Mods[n])] = true
+					n++
+				} else {
+					seen[r][fmt.Sprint(i, " none")] = true
+				}
+			}
+		}
+	}
+	for _, list := range arithmeticRows {
+		for i := range list {
+			r := &list[i]
+			for _, op := range r.ops {
+				if !seen[r][op] {
+					t.Errorf("%s: no case of %s", r.syntax, op)
+				}
+			}
+			for j, g := range r.groups {
+				for _, name := range g.names {
+					if !seen[r][fmt.Sprint(j, " ", name)] {
+						t.Errorf("%s: no case with .%s", r.syntax, name)
+					}
+				}
+				if g.optional && !seen[r][fmt.Sprint(j, " none")] {
+					t.Errorf("%s: no case without .%s", r.syntax, strings.Join(g.names, "|."))
+				}
+			}
+		}
+	}
+}
+
+// arithmeticRows are the tables that rowCases covers.
+var arithmeticRows = [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
