@@ -82,6 +82,9 @@ func (g *grid) prepare() error {
 	if g.threads > 1024 {
 		return bad("use smaller blocks", "a block has %d threads, at most 1024 are possible", g.threads)
 	}
+	if why := p.fits(l.Block); why != "" {
+		return bad("", "a block of %v threads: %s", l.Block, why)
+	}
 	if len(l.Args) != len(p.Params) {
 		return bad("", "%d arguments are given, the kernel has %d parameters", len(l.Args), len(p.Params))
 	}
