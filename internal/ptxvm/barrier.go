@@ -2,6 +2,7 @@ package ptxvm
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 )
 
@@ -62,14 +63,7 @@ func (c *cta) deadlock() {
 // maxWaiting is how many groups of waiting threads a message names.
 const maxWaiting = 8
 
-func firstLane(mask uint32) int {
-	for lane := range warpSize {
-		if mask>>lane&1 != 0 {
-			return lane
-		}
-	}
-	return 0
-}
+func firstLane(mask uint32) int { return bits.TrailingZeros32(mask) & 31 }
 
 // arrive counts lanes at a barrier and lets them wait until it is complete, if they are to wait. It reports whether the
 // path goes on at once.
@@ -190,9 +184,4 @@ func (c *cta) gone() {
 	}
 }
 
-func countLanes(mask uint32) (n int) {
-	for ; mask != 0; mask &= mask - 1 {
-		n++
-	}
-	return n
-}
+func countLanes(mask uint32) int { return bits.OnesCount32(mask) }

@@ -73,8 +73,18 @@ func (q *queue) finish(w *warp, lane int) {
 	}
 }
 
+// begin adds a copy to those of a thread.
+func (w *warp) begin(kind, lane int, t transfer) {
+	q := &w.async[kind][lane]
+	q.open = append(q.open, t)
+	w.copies = true
+}
+
 // landed completes the copies of threads that end: a grid is over when its copies are.
 func (w *warp) landed(mask uint32) {
+	if !w.copies {
+		return
+	}
 	for kind := range w.async {
 		for m := mask; m != 0; m &= m - 1 {
 			w.async[kind][firstLane(m)].finish(w, firstLane(m))
@@ -152,8 +162,7 @@ func asyncCopy(b *builder) {
 				t.read = int(min(w.get(in.c, lane), uint64(size)))
 			}
 			if w.ask(t, lane, size) {
-				q := &w.async[ordinary][lane]
-				q.open = append(q.open, t)
+				w.begin(ordinary, lane, t)
 			}
 		}
 	}
@@ -236,8 +245,7 @@ func bulkStore(b *builder) {
 			size := int(w.get(in.a, lane))
 			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
 			if w.askBulk(t, lane) {
-				q := &w.async[bulk][lane]
-				q.open = append(q.open, t)
+				w.begin(bulk, lane, t)
 			}
 		}
 	}

@@ -1,6 +1,11 @@
 package ptxvm
 
-import "gpuemu/internal/ptx"
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"gpuemu/internal/ptx"
+)
 
 // This file implements loads, stores and atomic operations.
 
@@ -39,6 +44,7 @@ type access struct {
 	base   ref    // register with the address, or a constant
 	offset uint64
 	width  int  // bytes of the registers of a load, which may be wider than the elements
+	words  bool // one element of 4 bytes in a register of 32 bits, in global or shared memory
 	atomic bool // other atomic accesses may come at the same time
 }
 
@@ -126,6 +132,7 @@ func load(b *builder) {
 	b.out.mem = b.memory(&b.in.Args[1])
 	b.out.list = b.elements(&b.in.Args[0], true)
 	b.hint(2)
+	b.words()
 	b.out.run = runLoad
 }
 
@@ -133,7 +140,15 @@ func store(b *builder) {
 	b.out.mem = b.memory(&b.in.Args[0])
 	b.out.list = b.elements(&b.in.Args[1], false)
 	b.hint(2)
+	b.words()
 	b.out.run = runStore
+}
+
+// words marks what kernels do most: they load and store words of 4 bytes.
+func (b *builder) words() {
+	m := b.out.mem
+	m.words = (m.space == globalSpace || m.space == sharedSpace) && m.size == 4 && len(b.out.list) == 1 &&
+		b.out.list[0].class() == class32
 }
 
 // hint checks how many operands there are: i, and a cache policy if there is a cache hint. It changes nothing.
@@ -193,7 +208,7 @@ func (b *builder) elements(o *ptx.Operand, dst bool) []ref {
 // runLoad loads. A register that is wider than its element gets it with its sign, or with zeros.
 func runLoad(w *warp, in *ins) {
 	m := in.mem
-	if w.mask == allLanes && m.size == 4 && len(in.list) == 1 && in.list[0].class() == class32 && w.loadRow(in) {
+	if m.words && !w.observed() && w.loadWords(in) {
 		return
 	}
 	n := len(in.list) * m.size
@@ -210,33 +225,97 @@ func runLoad(w *warp, in *ins) {
 	}
 }
 
-// loadRow loads 32 neighbouring words at once, and reports whether it could. Who looks at accesses must see each lane.
-func (w *warp) loadRow(in *ins) bool {
-	m := in.mem
-	if w.shadow != nil || w.watch != nil || !m.base.wide() || m.space != globalSpace {
-		return false
-	}
-	a := &w.r64[m.base.index()]
-	first := a[0] + m.offset
-	for i := 1; i < warpSize; i++ {
-		if a[i] != a[0]+uint64(4*i) {
-			return false
+// observed reports whether somebody looks at accesses, who must see each lane.
+func (w *warp) observed() bool { return w.shadow != nil || w.watch != nil }
+
+// wordsAt is the memory that all lanes access with words of 4 bytes, and where in it they do; nil where one of them is
+// outside of it or not aligned, or where lanes access different memory.
+func (w *warp) wordsAt(m *access, at *lanes64, write bool) []byte {
+	data, start := w.cta.shared, uint64(0)
+	if m.space == globalSpace {
+		first := m.at(w, firstLane(w.mask))
+		b := w.last
+		if b == nil || first-b.base >= uint64(len(b.data)) {
+			if b = w.cta.grid.memory.find(first); b == nil {
+				return nil
+			}
+			w.last = b
 		}
+		if write && b.readOnly || b.base&3 != 0 {
+			return nil
+		}
+		data, start = b.data, b.base
 	}
-	buf := w.cta.grid.memory.find(first)
-	if buf == nil || first&3 != 0 || first+4*warpSize > buf.base+uint64(len(buf.data)) {
+	if len(data) < 4 {
+		return nil
+	}
+	most := uint64(len(data) - 4)
+	if w.mask == allLanes && m.base.wide() {
+		start -= m.offset
+		var odd, far uint64
+		for lane, x := range w.r64[m.base.index()] {
+			x -= start
+			odd |= x
+			far = max(far, x)
+			at[lane] = x
+		}
+		if odd&3 != 0 || far > most {
+			return nil
+		}
+		return data
+	}
+	for mask := w.mask; mask != 0; mask &= mask - 1 {
+		lane := bits.TrailingZeros32(mask)
+		x := m.at(w, lane) - start
+		if x&3 != 0 || x > most {
+			return nil
+		}
+		at[lane] = x
+	}
+	return data
+}
+
+// loadWords loads a word of 4 bytes for each lane, and reports whether all of them could.
+func (w *warp) loadWords(in *ins) bool {
+	var at lanes64
+	data := w.wordsAt(in.mem, &at, false)
+	if data == nil {
 		return false
 	}
-	data := buf.data[first-buf.base:][:4*warpSize]
 	d := &w.r32[in.list[0].index()]
-	for i := range d {
-		d[i] = uint32(data[4*i]) | uint32(data[4*i+1])<<8 | uint32(data[4*i+2])<<16 | uint32(data[4*i+3])<<24
+	if w.mask == allLanes {
+		for lane := range d {
+			d[lane] = binary.LittleEndian.Uint32(data[at[lane]:])
+		}
+		return true
+	}
+	for mask := w.mask; mask != 0; mask &= mask - 1 {
+		lane := bits.TrailingZeros32(mask)
+		d[lane] = binary.LittleEndian.Uint32(data[at[lane]:])
+	}
+	return true
+}
+
+// storeWords stores a word of 4 bytes for each lane, and reports whether all of them could.
+func (w *warp) storeWords(in *ins) bool {
+	var at lanes64
+	data := w.wordsAt(in.mem, &at, true)
+	if data == nil {
+		return false
+	}
+	s := &w.r32[in.list[0].index()]
+	for mask := w.mask; mask != 0; mask &= mask - 1 {
+		lane := bits.TrailingZeros32(mask)
+		binary.LittleEndian.PutUint32(data[at[lane]:], s[lane])
 	}
 	return true
 }
 
 func runStore(w *warp, in *ins) {
 	m := in.mem
+	if m.words && !w.observed() && w.storeWords(in) {
+		return
+	}
 	n := len(in.list) * m.size
 	for lane := range w.lanes() {
 		data := w.reach(in, m, lane, m.at(w, lane), n, true)
@@ -246,21 +325,27 @@ func runStore(w *warp, in *ins) {
 	}
 }
 
-func getBytes(b []byte, size int) (v uint64) {
+func getBytes(b []byte, size int) uint64 {
 	switch size {
 	case 1:
 		return uint64(b[0])
 	case 2:
-		return uint64(b[0]) | uint64(b[1])<<8
+		return uint64(binary.LittleEndian.Uint16(b))
 	case 4:
-		return uint64(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)
+		return uint64(binary.LittleEndian.Uint32(b))
 	}
-	return uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 |
-		uint64(b[6])<<48 | uint64(b[7])<<56
+	return binary.LittleEndian.Uint64(b)
 }
 
 func putBytes(b []byte, v uint64, size int) {
-	for i := range size {
-		b[i] = byte(v >> (8 * i))
+	switch size {
+	case 1:
+		b[0] = byte(v)
+	case 2:
+		binary.LittleEndian.PutUint16(b, uint16(v))
+	case 4:
+		binary.LittleEndian.PutUint32(b, uint32(v))
+	default:
+		binary.LittleEndian.PutUint64(b, v)
 	}
 }

@@ -44,6 +44,9 @@ func shuffle(b *builder) {
 
 // shuffle follows the definition of PTX ISA 9.7.9.6.
 func (w *warp) shuffle(in *ins, mode string) {
+	if mode == "bfly" && w.mask == allLanes && w.butterfly(in) {
+		return
+	}
 	var out lanes32
 	var valid uint32
 	for lane := range w.lanes() {
@@ -61,6 +64,24 @@ func (w *warp) shuffle(in *ins, mode string) {
 	if p := in.list[0]; p != noRef {
 		w.p[p.index()] = w.p[p.index()]&^w.mask | valid&w.mask
 	}
+}
+
+// butterfly exchanges values of full warps whose lanes all say the same, without segments; it reports whether they do.
+func (w *warp) butterfly(in *ins) bool {
+	by, how := &w.r32[in.b.index()], &w.r32[in.list[1].index()]
+	for lane := range warpSize {
+		if by[lane] != by[0] || how[lane]&0x1f1f != 0x1f {
+			return false
+		}
+	}
+	a, d, n := w.r32[in.a.index()], &w.r32[in.d.index()], by[0]
+	for lane := range d {
+		d[lane] = a[(uint32(lane)^n)&31]
+	}
+	if p := in.list[0]; p != noRef {
+		w.p[p.index()] = allLanes
+	}
+	return true
 }
 
 // shuffleFrom is the lane that a lane reads from, and whether that is one of its segment (PTX ISA 9.7.9.6).

@@ -28,6 +28,7 @@ type warp struct {
 	shadow  *warpShadow // nil where no check needs one
 	watch   *watch      // nil where nobody counts
 	async   [asyncKinds][warpSize]queue
+	copies  bool // there are or were some of them
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -71,7 +72,9 @@ func (w *warp) reset(c *cta, index int) {
 		w.special(slot, name)
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
-	w.async = [asyncKinds][warpSize]queue{}
+	if w.copies {
+		w.async, w.copies = [asyncKinds][warpSize]queue{}, false
+	}
 	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
 	w.shadow.reset()
 }

@@ -180,11 +180,35 @@ func productZoo() []animal {
 		{source: "matmul", kernel: "gemv_dynamic", grid: line(2), block: line(32), shared: 4 * k, float: 4, tolerance: 1e-5,
 			args: []Arg{in(a[:40*k]), in(b[:k]), room(160), value(int32(40)), value(int32(k))},
 			want: map[int][]byte{2: narrow(multiply(a, b, 40, 1, k))}},
+		{source: "attention", kernel: "attention_online", grid: line(1), block: line(64), float: 4, tolerance: 1e-5,
+			args: []Arg{in(a[:40*32]), in(a[1500:][:40*32]), in(b[:40*32]), room(4 * 40 * 32), value(int32(40)),
+				value(float32(0.1))}, want: map[int][]byte{3: narrow(attend(a[:40*32], a[1500:], b, 40, 32, 0.1))}},
 		{source: "attention", kernel: "attention_row", grid: Dim{length, heads, 1}, block: line(32), shared: 4 * length,
 			float: 4, tolerance: 1e-5,
 			args: []Arg{in(q), in(key), in(v), room(4 * len(out)), value(int32(length)), value(int32(dim)),
 				value(float32(0.25)), value(true)}, want: map[int][]byte{3: narrow(out)}},
 	}
+}
+
+// attend is attention of one head without a mask.
+func attend(q, k, v []float32, length, dim int, scale float64) []float64 {
+	out := make([]float64, length*dim)
+	for i := range length {
+		w, sum := make([]float64, length), 0.0
+		for j := range w {
+			for d := range dim {
+				w[j] += float64(q[i*dim+d]) * float64(k[j*dim+d])
+			}
+			w[j] = math.Exp(w[j] * scale)
+			sum += w[j]
+		}
+		for j := range w {
+			for d := range dim {
+				out[i*dim+d] += w[j] / sum * float64(v[j*dim+d])
+			}
+		}
+	}
+	return out
 }
 
 func layoutZoo() []animal {
@@ -318,7 +342,35 @@ func halfZoo() []animal {
 	for _, v := range brain {
 		sum += dtype.BFloat16.Float64(uint64(v))
 	}
+	f16 := func(bits uint32) float64 { return dtype.Float16.Float64(uint64(bits & 0xffff)) }
+	pairs := sequence(20, func(i int) uint32 { return uint32(half[2*i]) | uint32(half[2*i+1])<<16 })
+	relu := sequence(20, func(i int) uint32 {
+		lo, hi := max(f16(pairs[i]), 0), max(f16(pairs[i]>>16), 0)
+		sum := dtype.Float16.Bits(lo + hi)
+		return uint32(sum) | uint32(dtype.Float16.Bits(hi*f16(uint32(sum))))<<16
+	})
+	dot, total := 0.0, 0.0
+	small := sequence(40, func(i int) uint16 { return uint16(dtype.Float16.Bits(float64(i%4 - 1))) })
+	for i := range small {
+		dot += f16(uint32(small[i])) * f16(uint32(small[(i+2)%40]))
+		total += f16(uint32(small[i]))
+	}
+	turned := sequence(40, func(i int) uint16 { return small[(i+2)%40] })
+	x := mixed(64)
+	eight := sequence(64, func(i int) byte { return byte(dtype.Float8E4M3FN.BitsSaturating(float64(x[i] * 200))) })
+	five := sequence(64, func(i int) byte { return byte(dtype.Float8E5M2.BitsSaturating(float64(x[i] * 200))) })
 	return []animal{
+		{source: "narrow", kernel: "half2_relu", grid: line(1), block: line(32),
+			args: []Arg{in(pairs), room(80), value(int32(20))}, want: map[int][]byte{1: pack(relu...)}},
+		{source: "half", kernel: "half_dot", grid: line(1), block: line(32),
+			args: []Arg{in(small), in(turned), room(2), value(int32(20))},
+			want: map[int][]byte{2: pack(uint16(dtype.Float16.Bits(dot)))}},
+		{source: "half", kernel: "half_atomic", grid: line(1), block: line(64),
+			args: []Arg{in(small), room(2), room(4), value(int32(40))},
+			want: map[int][]byte{1: pack(uint16(dtype.Float16.Bits(total))), 2: pack[uint16](0x4220, 0x4220)}},
+		{source: "half", kernel: "to_fp8", grid: line(1), block: line(64),
+			args: []Arg{in(x), room(64), room(64), value(float32(200)), value(int32(64))},
+			want: map[int][]byte{1: eight, 2: five}},
 		{source: "narrow", kernel: "half_axpy", grid: line(1), block: line(64),
 			args: []Arg{in(half), in(other), value(float32(1.5)), value(int32(40))}, want: map[int][]byte{1: pack(axpy...)}},
 		{source: "narrow", kernel: "bf16_sum", grid: line(1), block: line(32),
