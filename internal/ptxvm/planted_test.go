@@ -93,6 +93,17 @@ var plantedKernels = []planted{
 	{name: "bytes of one word", class: Race, says: "writes what thread",
 		defect: "shr.u32 %r10, %r2, 5; add.s32 %r11, %r5, 1;" + here + "st.shared.b8 [%r11], %r10;",
 		sound:  "shr.u32 %r10, %r2, 5; add.s32 %r11, %r5, %r10;" + here + "st.shared.b8 [%r11], %r10;"},
+	{name: "halves of one word", class: Race, says: "writes what thread",
+		defect: "shr.u32 %r10, %r2, 5; mov.u32 %r11, 4; st.shared.u32 [%r5+4], %r11; bar.sync 0;" +
+			here + "st.shared.b16 [%r5+4], %r10;",
+		sound: "shr.u32 %r10, %r2, 5; shl.b32 %r13, %r10, 1; add.s32 %r13, %r5, %r13; mov.u32 %r11, 4;" +
+			"st.shared.u32 [%r5+4], %r11; bar.sync 0; ld.shared.u16 %r12, [%r13+4]; bar.warp.sync -1;" + here +
+			"st.shared.b16 [%r13+4], %r10;"},
+	{name: "named barriers of two warps", class: Race, says: "reads what thread", threads: 96,
+		defect: "setp.ge.s32 %p1, %r2, 64; @%p1 bra L; st.shared.u32 [%r6], %r2; bar.sync 1, 64; bra M;" + here +
+			"L: ld.shared.u32 %r10, [%r5]; M: ",
+		sound: "setp.ge.s32 %p1, %r2, 64; @%p1 bra L; st.shared.u32 [%r6], %r2; bar.arrive 1, 96; bra M;" + here +
+			"L: bar.sync 1, 96; ld.shared.u32 %r10, [%r5]; M: "},
 	{name: "plain and atomic", class: Race, says: "shared memory",
 		defect: "st.shared.u32 [%r6], 0; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10;" + here +
 			"atom.shared.add.u32 %r11, [%r10], 1;",

@@ -227,15 +227,14 @@ func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
 	old := &c.reader
 	bit := uint32(1) << me.warp
 	switch {
-	case old.block == 0 || old.block == me.block && old.stamp != me.stamp && old.flags&manyBlocks == 0:
+	case old.block == 0 || old.bytes != me.bytes || // readers of different bytes are not mixed up: the latest counts
+		old.block == me.block && old.stamp != me.stamp && old.flags&manyBlocks == 0:
 		c.reader, c.readers = *me, bit
 	case old.block == me.block:
 		c.readers |= bit
-		old.bytes |= me.bytes
 		old.flags &^= strongAccess &^ me.flags
 	default:
 		me.flags |= manyBlocks
-		me.bytes |= old.bytes
 		c.reader, c.readers = *me, bit
 	}
 }
