@@ -122,6 +122,14 @@ extern "C" __global__ void operands(u64 *out, u32 n, u64 base, u64 seed, int j, 
 // infinite and the other not.
 #define STATS 7
 
+// widen is the value of an f32, without a conversion that a compiler's option could flush.
+__device__ inline double widen(u32 a) {
+    double v = a & 0x7f800000 ? __longlong_as_double(((u64)(a & 0x7fffffff) << 29) + (896ull << 52))
+                              : (double)(int)(a & 0x7fffff) * 1.401298464324817e-45;
+    if ((a & 0x7f800000) == 0x7f800000) v = __longlong_as_double((2047ull << 52) | (u64)(a & 0x7fffff) << 29);
+    return a >> 31 ? -v : v;
+}
+
 __device__ inline void judge(u64 *best, u32 got, double exact, double x) {
     float rounded = (float)exact, g = __uint_as_float(got);
     u32 want = __float_as_uint(rounded);
@@ -129,7 +137,7 @@ __device__ inline void judge(u64 *best, u32 got, double exact, double x) {
     if (isnan(rounded) != isnan(g) || isinf(rounded) != isinf(g)) {
         list[6] = 1;
     } else if (!isnan(g) && !isinf(g) && fabsf(rounded) >= 1.17549435e-38f) {
-        double error = fabs((double)g - exact), mag = fabs(x);
+        double error = fabs(widen(got) - exact), mag = fabs(x);
         bool middle = mag > 0.5 && mag < 2;
         list[0] = (double)llabs((s64)(int)want - (s64)(int)got);
         list[1] = error / fabs(exact);
@@ -152,7 +160,7 @@ __device__ inline void judge(u64 *best, u32 got, double exact, double x) {
             u32 got;                                                                             \
             if (ftz && !(i & 0x7f800000)) continue;                                              \
             asm volatile(INSTRUCTION " %0, %1;" : "=r"(got) : "r"((u32)i));                      \
-            double x = (double)__uint_as_float((u32)i);                                          \
+            double x = widen((u32)i);                                                            \
             judge(best, got, EXACT, x);                                                          \
         }                                                                                        \
         for (int k = 0; k < STATS; k++) atomicMax(stats + k, best[k]);                           \
@@ -183,7 +191,7 @@ SWEEP(sweep_sqrt_ftz, "sqrt.approx.ftz.f32", sqrt(x))
             u32 a = (u32)r, b = (u32)(r >> 32), got, e = b >> 23 & 255;                          \
             if (e == 0 || e > 252 || !(a & 0x7f800000) || (a >> 23 & 255) == 255) continue;      \
             asm volatile(INSTRUCTION " %0, %1, %2;" : "=r"(got) : "r"(a), "r"(b));               \
-            judge(best, got, (double)__uint_as_float(a) / (double)__uint_as_float(b), 3);        \
+            judge(best, got, widen(a) / widen(b), 3);                                            \
         }                                                                                        \
         for (int k = 0; k < STATS; k++) atomicMax(stats + k, best[k]);                           \
     }
