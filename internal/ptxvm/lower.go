@@ -1,6 +1,7 @@
 package ptxvm
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -35,7 +36,7 @@ type lowering struct {
 	calls     []callSite
 	module    uint64 // where the next variable of the module begins
 	inits     []initial
-	at        *ptx.Instr               // that is being lowered
+	at        *ptx.Instr               // that is being lowered, nil between instructions
 	addresses map[*ptx.Function]uint64 // of functions, in the order in which they were asked for
 	err       error
 }
@@ -71,9 +72,14 @@ type lowered struct {
 }
 
 func (l *lowering) fail(at ptx.Pos, hint, format string, args ...any) {
-	if l.err == nil {
-		l.err = diag.Errorf(Unsupported, hint, format, args...).At(l.file.Position(at))
+	if l.err != nil {
+		return
 	}
+	text := fmt.Sprintf(format, args...)
+	if l.at != nil && l.at.Loc != nil && l.at.Loc.Line > 0 {
+		text += fmt.Sprintf(" (%s:%d)", sourceFiles(l.file)[l.at.Loc.File], l.at.Loc.Line)
+	}
+	l.err = diag.Errorf(Unsupported, hint, "%s", text).At(l.file.Position(at))
 }
 
 func (l *lowering) program() error {
@@ -314,6 +320,8 @@ func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
 
 // instruction adds the code of one instruction.
 func (l *lowering) instruction(fn *ptx.Function, in *ptx.Instr) {
+	l.at = in
+	defer func() { l.at = nil }()
 	r, mod := find(in)
 	if r == nil {
 		if mod != "" {
@@ -323,7 +331,6 @@ func (l *lowering) instruction(fn *ptx.Function, in *ptx.Instr) {
 		}
 		return
 	}
-	l.at = in
 	b := &builder{lowering: l, fn: fn, in: in, out: ins{guard: noRef, src: in}}
 	if in.Guard != nil {
 		b.out.guard = l.register(in.Guard)
