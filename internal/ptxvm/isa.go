@@ -91,7 +91,7 @@ func (r *row) matches(mods []string) (bool, int) {
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
 	for _, list := range [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows,
-		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows} {
+		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows, mmaRows} {
 		for i := range list {
 			r := &list[i]
 			r.parse()

@@ -1,0 +1,76 @@
+package ptxvm
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+
+	"gpuemu/internal/dtype"
+)
+
+// TestTritonProducts runs products of matrices that Triton compiled: pipelines of asynchronous copies, ldmatrix and
+// mma.sync. Elements are small whole numbers, so that every sum is exact in every format, and a wrong element of a
+// fragment shows.
+func TestTritonProducts(t *testing.T) {
+	for _, c := range []struct {
+		file                  string
+		threads, tileM, tileN int
+		in, out               dtype.DType
+		largest               int
+	}{
+		{"matmul-fp16-sm80", 128, 64, 64, dtype.Float16, dtype.Float16, 2},
+		{"matmul-bf16-sm80", 128, 64, 32, dtype.BFloat16, dtype.BFloat16, 4},
+		{"matmul-fp16acc-sm80", 128, 32, 32, dtype.Float16, dtype.Float16, 2},
+		{"matmul-tf32-sm80", 128, 32, 32, dtype.Float32, dtype.Float32, 8},
+		{"matmul-int8-sm80", 128, 32, 32, dtype.Int8, dtype.Int32, 100},
+		{"matmul-fp8e5-sm80", 128, 32, 32, dtype.Float8E5M2, dtype.Float32, 4},
+		{"matmul-fp32-sm80", 64, 16, 16, dtype.Float32, dtype.Float32, 8},
+	} {
+		t.Run(c.file, func(t *testing.T) {
+			p := loadFixture(t, "triton36/"+c.file+".ptx", "matmul")
+			const m, n, k = 48, 80, 96
+			r := rand.New(rand.NewPCG(1, 2))
+			matrix := func(rows, cols int) ([]float64, []byte) {
+				values := make([]float64, rows*cols)
+				for i := range values {
+					values[i] = float64(r.IntN(2*c.largest+1) - c.largest)
+				}
+				return values, encoded(c.in, values)
+			}
+			a, aBytes := matrix(m, k)
+			b, bBytes := matrix(k, n)
+			l := &Launch{Grid: Dim{(m + c.tileM - 1) / c.tileM, (n + c.tileN - 1) / c.tileN, 1}, Block: Dim{c.threads, 1, 1},
+				DynamicShared: 96 << 10, Args: []Arg{{Name: "a", Buffer: aBytes, Role: In},
+					{Name: "b", Buffer: bBytes, Role: In},
+					{Name: "c", Buffer: make([]byte, m*n*c.out.Size()), Role: Out, Uninitialised: true},
+					{Value: word(m)}, {Value: word(n)}, {Value: word(k)}, {Value: word(k)}, {Value: word(n)},
+					{Value: word(n)}, {Name: "scratch", Buffer: make([]byte, 16)}, {Name: "scratch", Buffer: make([]byte, 16)}}}
+			res, err := p.Run(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range res.Findings {
+				t.Errorf("%s: %s", f.Class, f.Message)
+			}
+			want := make([]float64, m*n)
+			for i := range want {
+				for x := range k {
+					want[i] += a[i/n*k+x] * b[x*n+i%n]
+				}
+			}
+			if got, want := l.Args[2].Buffer, encoded(c.out, want); !bytes.Equal(got, want) {
+				for i := range m * n {
+					if size := c.out.Size(); !bytes.Equal(got[i*size:][:size], want[i*size:][:size]) {
+						t.Fatalf("row %d, column %d: %x, want %x", i/n, i%n, got[i*size:][:size], want[i*size:][:size])
+					}
+				}
+			}
+		})
+	}
+}
+
+func encoded(d dtype.DType, values []float64) []byte {
+	out := make([]byte, d.Size()*len(values))
+	dtype.Encode(out, d, values)
+	return out
+}
