@@ -367,6 +367,7 @@ func approxCases() []rowCase {
 				}})
 		}
 	}
+	list = append(list, approxHalfCases()...)
 	for _, m := range []modifiers{"approx", "approx.ftz", "full", "full.ftz"} {
 		list = append(list, rowCase{text: m.name("div", "f32") + " $d, $a, $b;", dst: "b32", src: times(2, "f32"),
 			near: func(x []uint64, got uint64) bool {
@@ -377,6 +378,33 @@ func approxCases() []rowCase {
 				}
 				return within(f, want, got, 0, 0x1p-22, m)
 			}})
+	}
+	return list
+}
+
+// approxHalfCases are approximations of f16 and bf16; bounds as in PTX ISA 9.7.4.
+func approxHalfCases() []rowCase {
+	var list []rowCase
+	bounds := map[string][2]float64{"ex2 f16": {0, 0x1p-9}, "ex2 bf16": {0, 0x1p-7}, "tanh f16": {0x1p-10, 0},
+		"tanh bf16": {0, 0x1p-8}}
+	for _, op := range []string{"ex2", "tanh"} {
+		for _, typ := range []string{"f16", "f16x2", "bf16", "bf16x2"} {
+			elem, pair := strings.CutSuffix(typ, "x2")
+			f, bound, m := floatFormats[elem], bounds[op+" "+elem], modifiers("approx")
+			if op == "ex2" && elem == "bf16" {
+				m = "approx.ftz"
+			}
+			one := func(x, got uint64) bool {
+				return within(f, approxBounds[op].f(f.number(f.flush(x, m))), got, bound[0], bound[1], m)
+			}
+			list = append(list, rowCase{text: m.name(op, typ) + " $d, $a;", dst: bitsType(typ), src: times(1, typ),
+				near: func(x []uint64, got uint64) bool {
+					if pair {
+						return one(x[0]&0xffff, got&0xffff) && one(x[0]>>16, got>>16)
+					}
+					return one(x[0], got)
+				}})
+		}
 	}
 	return list
 }

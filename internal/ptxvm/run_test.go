@@ -77,15 +77,34 @@ func BenchmarkSoftmax(b *testing.B) {
 			l, _ := softmaxLaunch(128, 1000)
 			l.Workers = 1
 			l.Checks, _ = ParseChecks(checks)
-			var steps uint64
-			for b.Loop() {
-				r, err := p.Run(l)
-				if err != nil || len(r.Findings) > 0 {
-					b.Fatal(err, r.Findings)
-				}
-				steps += r.Steps
-			}
-			b.ReportMetric(float64(steps)*32/b.Elapsed().Seconds()/1e6, "M-thread-instr/s")
+			measure(b, p, l)
 		})
 	}
+}
+
+// BenchmarkMatmul multiplies matrices of 128 by 128 through shared memory.
+func BenchmarkMatmul(b *testing.B) {
+	const n = 128
+	p := loadFixture(b, "clang19/matmul.ptx", "matmul_tile16")
+	x := make([]float32, n*n)
+	for i := range x {
+		x[i] = float32(i%97)/50 - 1
+	}
+	l := &Launch{Grid: Dim{n / 16, n / 16, 1}, Block: Dim{16, 16, 1}, Checks: NoChecks, Workers: 1,
+		Args: []Arg{{Name: "a", Buffer: floatBytes(x)}, {Name: "b", Buffer: floatBytes(x)},
+			{Name: "c", Buffer: make([]byte, 4*n*n)}, {Value: word(n)}, {Value: word(n)}, {Value: word(n)}}}
+	measure(b, p, l)
+}
+
+// measure reports instructions of threads per second.
+func measure(b *testing.B, p *Program, l *Launch) {
+	var steps uint64
+	for b.Loop() {
+		r, err := p.Run(l)
+		if err != nil || len(r.Findings) > 0 {
+			b.Fatal(err, r.Findings)
+		}
+		steps += r.Steps
+	}
+	b.ReportMetric(float64(steps)*warpSize/b.Elapsed().Seconds()/1e6, "M-thread-instr/s")
 }

@@ -14,6 +14,9 @@ var approxRows = []row{
 	{syntax: "rcp|sqrt|rsqrt|sin|cos|lg2|ex2 .approx [.ftz] .f32", build: approx32},
 	{syntax: "tanh .approx .f32", build: approx32},
 	{syntax: "div .approx|.full [.ftz] .f32", build: divApprox},
+	{syntax: "ex2 .approx .f16|.f16x2", build: approxHalf},
+	{syntax: "ex2 .approx .ftz .bf16|.bf16x2", build: approxHalf},
+	{syntax: "tanh .approx .f16|.f16x2|.bf16|.bf16x2", build: approxHalf},
 }
 
 // exact are the functions that are approximated.
@@ -51,5 +54,23 @@ func divApprox(b *builder) {
 			return uint64(ptxmath.Mul32(uint32(x), uint32(y)&(1<<31), m))
 		}
 		return uint64(q)
+	})
+}
+
+// approxHalf makes approximations of f16 and bf16. With .ftz, which only bf16 has here, subnormal operands and results
+// become zero; that of an operand does not change the result of ex2, which is 1 around 0.
+func approxHalf(b *builder) {
+	name, _ := b.half()
+	typ, f, ftz := cvtTypes[name], exact[b.in.Op], b.in.Has("ftz")
+	b.unaryHalf(func(x uint16) uint16 {
+		r := f(math.Float64frombits(ptxmath.Cvt(ptxmath.F64, typ, ptxmath.Mode{}, uint64(x))))
+		if r != r {
+			return ptxmath.NaN16
+		}
+		d := uint16(ptxmath.Cvt(typ, ptxmath.F64, ptxmath.Mode{}, math.Float64bits(r)))
+		if ftz && d&0x7f80 == 0 {
+			d &= 1 << 15
+		}
+		return d
 	})
 }
