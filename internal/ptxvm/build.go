@@ -113,15 +113,24 @@ func (b *builder) ternary(typ string, f func(a, b, c uint64) uint64) {
 // unaryOf, binaryOf and ternaryOf are the same with a type for the result and for each operand.
 func (b *builder) unaryOf(d, t1 string, f func(a uint64) uint64) {
 	b.out.d, b.out.a, b.out.f1, b.out.run = b.dst(0, d), b.src(1, t1), f, runUnary
+	if classOf(d)|classOf(t1) == class32 {
+		b.out.run = runUnary32
+	}
 }
 
 func (b *builder) binaryOf(d, t1, t2 string, f func(a, b uint64) uint64) {
 	b.out.d, b.out.a, b.out.b, b.out.f2, b.out.run = b.dst(0, d), b.src(1, t1), b.src(2, t2), f, runBinary
+	if classOf(d)|classOf(t1)|classOf(t2) == class32 {
+		b.out.run = runBinary32
+	}
 }
 
 func (b *builder) ternaryOf(d, t1, t2, t3 string, f func(a, b, c uint64) uint64) {
 	b.out.d, b.out.a, b.out.b, b.out.c = b.dst(0, d), b.src(1, t1), b.src(2, t2), b.src(3, t3)
 	b.out.f3, b.out.run = f, runTernary
+	if classOf(d)|classOf(t1)|classOf(t2)|classOf(t3) == class32 {
+		b.out.run = runTernary32
+	}
 }
 
 func runUnary(w *warp, in *ins) {

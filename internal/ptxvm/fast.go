@@ -111,6 +111,41 @@ func fastXor64(d, a, b *lanes64) {
 	}
 }
 
+// runUnary32, runBinary32 and runTernary32 are for functions without a loop of their own, on registers of 32 bits.
+func runUnary32(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runUnary(w, in)
+		return
+	}
+	d, a, f := &w.r32[in.d.index()], &w.r32[in.a.index()], in.f1
+	for i := range d {
+		d[i] = uint32(f(uint64(a[i])))
+	}
+}
+
+func runBinary32(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runBinary(w, in)
+		return
+	}
+	d, a, b, f := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], in.f2
+	for i := range d {
+		d[i] = uint32(f(uint64(a[i]), uint64(b[i])))
+	}
+}
+
+func runTernary32(w *warp, in *ins) {
+	if w.mask != allLanes {
+		runTernary(w, in)
+		return
+	}
+	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
+	f := in.f3
+	for i := range d {
+		d[i] = uint32(f(uint64(a[i]), uint64(b[i]), uint64(c[i])))
+	}
+}
+
 func runFast32(w *warp, in *ins) {
 	if w.mask == allLanes {
 		in.fast32(&w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()])
@@ -258,11 +293,32 @@ func runFastSetp(w *warp, in *ins) {
 
 // fastCompare is a comparison of 32 lanes, nil where there is none.
 func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
+	if typ == "f32" {
+		return fastCompareFloat(cmp)
+	}
 	switch cmp + "." + typ {
 	case "lt.s32":
 		return func(a, b *lanes32) (m uint32) {
 			for i := range a {
 				if int32(a[i]) < int32(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "le.s32":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if int32(a[i]) <= int32(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "gt.s32":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if int32(a[i]) > int32(b[i]) {
 					m |= 1 << i
 				}
 			}
@@ -277,10 +333,19 @@ func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
 			}
 			return m
 		}
-	case "gt.s32":
+	case "lt.u32", "lo.u32":
 		return func(a, b *lanes32) (m uint32) {
 			for i := range a {
-				if int32(a[i]) > int32(b[i]) {
+				if a[i] < b[i] {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "gt.u32", "hi.u32":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if a[i] > b[i] {
 					m |= 1 << i
 				}
 			}
@@ -299,6 +364,66 @@ func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
 		return func(a, b *lanes32) (m uint32) {
 			for i := range a {
 				if a[i] != b[i] {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	}
+	return nil
+}
+
+func fastCompareFloat(cmp string) func(a, b *lanes32) uint32 {
+	switch cmp {
+	case "lt":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if math.Float32frombits(a[i]) < math.Float32frombits(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "gt":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if math.Float32frombits(a[i]) > math.Float32frombits(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "eq":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if math.Float32frombits(a[i]) == math.Float32frombits(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "neu":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if math.Float32frombits(a[i]) != math.Float32frombits(b[i]) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "leu":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if !(math.Float32frombits(a[i]) > math.Float32frombits(b[i])) {
+					m |= 1 << i
+				}
+			}
+			return m
+		}
+	case "geu":
+		return func(a, b *lanes32) (m uint32) {
+			for i := range a {
+				if !(math.Float32frombits(a[i]) < math.Float32frombits(b[i])) {
 					m |= 1 << i
 				}
 			}
@@ -365,8 +490,14 @@ func runFma32(w *warp, in *ins) {
 		return
 	}
 	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
-	for i := range d {
-		d[i] = ptxmath.FmaRN32(a[i], b[i], c[i])
+	for i := range d { // as ptxmath.FmaRN32, which leaves a few numbers to a slower way
+		x, y := float64(math.Float32frombits(a[i])), float64(math.Float32frombits(b[i]))
+		s := x*y + float64(math.Float32frombits(c[i]))
+		if math.Float64bits(s)&(1<<29-1) != 1<<28 && (s >= 0x1p-126 || s <= -0x1p-126) {
+			d[i] = math.Float32bits(float32(s))
+		} else {
+			d[i] = ptxmath.FmaRN32(a[i], b[i], c[i])
+		}
 	}
 }
 

@@ -330,10 +330,11 @@ func compareCases() []rowCase {
 		order := func(a, b uint64) int { return num(a, typ).Cmp(num(b, typ)) }
 		list = append(list, setpCases(typ, "", cmps, order)...)
 		list = append(list, setCases(typ, "", "u32", 1<<32-1, cmps, order)...)
-		list = append(list, setCases(typ, "", "s32", 1<<32-1, cmps, order)...)
-		list = append(list, setCases(typ, "", "f32", 0x3f800000, cmps, order)...)
-		list = append(list, setCases(typ, "", "f16", 0x3c00, cmps, order)...)
-		list = append(list, setCases(typ, "", "bf16", 0x3f80, cmps, order)...)
+		few := cmps[:min(3, len(cmps))]
+		list = append(list, setCases(typ, "", "s32", 1<<32-1, few, order)...)
+		list = append(list, setCases(typ, "", "f32", 0x3f800000, few, order)...)
+		list = append(list, setCases(typ, "", "f16", 0x3c00, few, order)...)
+		list = append(list, setCases(typ, "", "bf16", 0x3f80, few, order)...)
 	}
 	for _, typ := range []string{"b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"} {
 		list = append(list, rowCase{text: "selp." + typ + " $d, $a, $b, $c;", dst: bitsType(typ),
