@@ -26,7 +26,8 @@ var atomicRows = func() []row {
 				".inc|.dec [.L2::cache_hint] .u32",
 				".and|.or|.xor [.L2::cache_hint] .b32|.b64",
 			} {
-				rows = append(rows, row{syntax: strings.Join([]string{op, place, what}, " "), build: atomic})
+				rows = append(rows, row{syntax: strings.Join([]string{op, place, "[.L2::cache_hint]", what}, " "),
+					build: atomic})
 			}
 			if op == "atom" {
 				rows = append(rows, row{syntax: "atom " + place + " .exch [.L2::cache_hint] .b32|.b64", build: atomic},
