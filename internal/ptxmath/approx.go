@@ -53,7 +53,7 @@ var bounds = [numApprox]Bound{
 	DivApprox:   {ULP: 2},
 	DivFull:     {ULP: 2},
 	Ex2F16:      {Rel: 0.0010466537720080985, Abs: 0x1p-24}, // 2^-9.9, and a place below the normal numbers
-	TanhF16:     {Abs: 0x1p-10},                             // the manual says 2^-10.987, which leaves no room for the rounding
+	TanhF16:     {Abs: 0x1p-10},                             // the manual says 2^-10.987, less than the rounding takes
 	Ex2BF16:     {Rel: 0x1p-7},
 	TanhBF16:    {Rel: 0x1p-7}, // the manual says 2^-8; tanh(1) is 2^-7.6 off
 	RcpF64:      {Rel: 0x1p-20},
