@@ -13,7 +13,8 @@ import (
 )
 
 // codeDigest is the SHA-256 of the code of a kernel and the functions it calls. Registers, labels and variables count
-// by the order in which they are used, not by name; debug lines, comments and the order of declarations do not count.
+// by the order in which they are used, not by name, but for variables that others know by name; debug lines, comments
+// and the order of declarations do not count.
 func codeDigest(functions []*ptx.Function) string {
 	d := &digester{hash: sha256.New(), functions: map[string]int{}, symbols: map[ptx.Pos]int{}}
 	for i, f := range functions {
@@ -91,6 +92,12 @@ func (d *digester) variable(v *ptx.Variable, n ptx.Name) {
 	d.number('l', v.Align)
 	d.text('x', v.Vec)
 	d.text('t', v.Type)
+	if v.External() { // a host sets it by name, so another name is another variable
+		d.text('N', n.Name)
+		if slices.Contains(v.Linkage, "extern") { // what it holds is not in this text
+			d.buf = append(d.buf, 'e')
+		}
+	}
 	for _, size := range n.Dims {
 		d.number('n', size)
 	}

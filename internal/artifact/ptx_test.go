@@ -294,6 +294,43 @@ func TestDigestOfCode(t *testing.T) {
 	}
 }
 
+// TestDigestOfNames: what others know by name is another one under another name; an alias is the function behind it.
+func TestDigestOfNames(t *testing.T) {
+	code := func(declarations, body string) string {
+		t.Helper()
+		f, err := Read("k.ptx", []byte(".version 8.0\n.target sm_80\n.address_size 64\n"+declarations+
+			"\n.visible .entry k() { .reg .b32 %r<9>;\n"+body+"\nret; }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return one(t, f, "k").Sources[0].Code
+	}
+	const functions = `.func f() { .reg .b32 %q; mov.b32 %q, 1; ret; }
+.func g() { .reg .b32 %q; mov.b32 %q, 2; ret; }
+.visible .func h();
+`
+	read, call := "ld.global.u32 %r1, [a]; st.global.u32 [a], %r1;", "call.uni h;"
+	for _, tt := range []struct {
+		name, declarations, body, others string // declarations of the other version
+		same                             bool
+	}{
+		{"visible", ".visible .global .u32 a, b;", read, "b", false},
+		{"extern", ".extern .global .u32 a, b;", read, "b", false},
+		{"internal", ".global .u32 a, b;", read, "b", true},
+		{"alias", functions + ".alias h, f;", call, functions + ".alias h, g;", false},
+		{"alias of the same under another name", functions + ".alias h, f;", call,
+			strings.NewReplacer(" f(", " x(").Replace(functions) + ".alias h, x;", true},
+	} {
+		declarations, body := tt.others, tt.body
+		if tt.others == "b" {
+			declarations, body = tt.declarations, strings.ReplaceAll(tt.body, "[a]", "[b]")
+		}
+		if same := code(tt.declarations, tt.body) == code(declarations, body); same != tt.same {
+			t.Errorf("%s: the code is the same: %v, want %v", tt.name, same, tt.same)
+		}
+	}
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

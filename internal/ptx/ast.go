@@ -6,6 +6,7 @@ package ptx
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"gpuemu/internal/diag"
@@ -76,6 +77,16 @@ type Variable struct {
 	Type       string   // "b32", "pred", "texref"
 	Ptr        *Pointer // of a kernel's parameter, nil elsewhere
 	Names      []Name
+}
+
+// External reports whether a host or another module can find the variable by its name: cuModuleGetGlobal and
+// cuModuleGetTexRef take it. Nobody outside a kernel sees shared memory, whatever its linkage.
+func (v *Variable) External() bool {
+	switch v.Type {
+	case "texref", "samplerref", "surfref": // a host sets them, and has nothing but the name
+		return v.Space != "param" && v.Space != "reg"
+	}
+	return v.Space == "tex" || len(v.Linkage) > 0 && !strings.HasPrefix(v.Space, "shared")
 }
 
 // Pointer says what a kernel's parameter points to.
@@ -186,7 +197,7 @@ type Operand struct {
 	List      []Operand
 	Reg       *Register
 	Var       *Variable
-	Func      *Function
+	Func      *Function // of a name that .alias declares, the function behind it
 	Label     *Label
 	Targets   *Targets
 }

@@ -260,6 +260,52 @@ func TestResolution(t *testing.T) {
 	}
 }
 
+// TestAliases: a name that .alias declares is the function behind it, wherever it is used.
+func TestAliases(t *testing.T) {
+	f := parseString(t, `.version 8.0
+.target sm_80
+.visible .func h();
+.visible .func j();
+.func f() { ret; }
+.func g() { ret; }
+.func e();
+.alias h, f;
+.alias g, f;
+.alias j, e;
+.global .u64 t = h;
+.visible .entry k() { call h; call g; call j; ret; }
+`)
+	code := f.Kernels()[0].Code
+	for i, want := range []string{"f", "g", "j"} { // g has a body of its own, and e none
+		if o := &code[i].Args[0]; o.Func == nil || o.Func.Name != want {
+			t.Errorf("%s is %+v, want %s", code[i], o.Func, want)
+		}
+	}
+	for _, item := range f.Items {
+		if v, ok := item.(*Variable); ok && v.Names[0].Init.Value.Func.Name != "f" {
+			t.Errorf("the table holds %s", v.Names[0].Init.Value.Func.Name)
+		}
+	}
+	if text := f.String(); !strings.Contains(text, "call h;") || !strings.Contains(text, ".alias h, f;") {
+		t.Errorf("names became others in print:\n%s", text)
+	}
+}
+
+// TestExternal: what a host or another module finds by name.
+func TestExternal(t *testing.T) {
+	for declaration, want := range map[string]bool{
+		".visible .global .u32 v;": true, ".extern .const .u32 v;": true, ".weak .global .u32 v;": true,
+		".common .global .u32 v;": true, ".global .texref v;": true, ".global .samplerref v;": true, ".tex .u32 v;": true,
+		".global .u32 v;": false, ".const .u32 v;": false, ".extern .shared .b8 v[];": false,
+		".visible .shared::cta .u32 v;": false, ".reg .surfref v;": false,
+	} {
+		f := parseString(t, ".version 8.0\n.target sm_80\n"+declaration)
+		if got := f.Items[0].(*Variable).External(); got != want {
+			t.Errorf("%s is external: %v, want %v", declaration, got, want)
+		}
+	}
+}
+
 func TestPosition(t *testing.T) {
 	f := parseString(t, kernelOf("  ret;"))
 	in := f.Kernels()[0].Code[0]

@@ -65,6 +65,7 @@ func (p *parser) resolve() {
 			}
 		}
 	}
+	p.resolveAliases(module)
 	for _, item := range p.file.Items {
 		switch x := item.(type) {
 		case *Variable:
@@ -83,6 +84,21 @@ func (p *parser) resolve() {
 		}
 		if p.err != nil {
 			return
+		}
+	}
+}
+
+// resolveAliases gives each name that .alias declares the function behind it, so that whoever calls one sees its body.
+// The name itself has none.
+func (p *parser) resolveAliases(module *scope) {
+	for _, item := range p.file.Items {
+		d, ok := item.(*Directive)
+		if !ok || d.Name != "alias" || len(d.Args) != 2 {
+			continue
+		}
+		name, to := module.names[d.Args[0]].fn, module.names[d.Args[1]].fn
+		if name != nil && name.Body == nil && to != nil && to.Body != nil {
+			module.names[d.Args[0]] = entry{fn: to}
 		}
 	}
 }
