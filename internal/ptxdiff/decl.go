@@ -11,12 +11,18 @@ import (
 
 // This file implements the comparison of declarations: signatures, directives, variables with their initial values.
 
-// role is what is told of a variable without its name: a parameter's place, or the size of another one.
+// role is what is told of a variable: a parameter's place, or the size of another one. Its name is told only where
+// others must know it, since the text does not say what it holds.
 func (g *graph) role(v *ptx.Variable, name string) string {
 	if role := g.roles[v]; role != "" {
 		return role
 	}
-	return v.Space + " variable of " + size(v, g.names.declaration(v, name))
+	n := g.names.declaration(v, name)
+	role := v.Space + " variable"
+	if v.External() && n.Init == nil {
+		role += " " + name
+	}
+	return role + " of " + size(v, n)
 }
 
 // size is the size of a variable in words: in bytes, "unknown size" for an array without one.
@@ -108,9 +114,21 @@ func directives(fn *ptx.Function) map[string]string {
 		if m[d.Name] != "" {
 			m[d.Name] += "; "
 		}
-		m[d.Name] += "." + d.Name + " " + strings.Join(d.Args, ", ")
+		m[d.Name] += "." + d.Name + " " + strings.Join(arguments(d), ", ")
 	}
 	return m
+}
+
+// arguments are the arguments of a directive. Extents of 1 may be left out at the end.
+func arguments(d *ptx.Directive) []string {
+	args := d.Args
+	switch d.Name {
+	case "maxntid", "reqntid", "reqnctapercluster":
+		for len(args) > 1 && args[len(args)-1] == "1" {
+			args = args[:len(args)-1]
+		}
+	}
+	return args
 }
 
 // compareSignatures reports what differs in front of the bodies.
@@ -180,86 +198,20 @@ func symbolOf(o *ptx.Operand) symbol {
 }
 
 // sameHead reports whether two variables are declared alike, initial values aside. Their sizes are compared elsewhere.
+// What one of them holds that another module defines is not known.
 func sameHead(old, new *ptx.Variable) bool {
-	return old.Space == new.Space && old.Align == new.Align && old.Attributes == new.Attributes
+	return old.Space == new.Space && old.Align == new.Align && old.Attributes == new.Attributes &&
+		slices.Contains(old.Linkage, "extern") == slices.Contains(new.Linkage, "extern")
 }
 
-// initDiff is a pair of initial values that differ.
-type initDiff struct {
-	old, new *ptx.Init
-	index    string // "[3]"
-}
-
-// maxInitDiffs is how many differing values of one table are told apart.
-const maxInitDiffs = 20
-
-// compareInits lists the values that differ. pair says whether two symbols stand for each other. Trailing zeros may be
-// left out, so nothing is compared with zero.
-func compareInits(t string, old, new *ptx.Init, pair func(old, new symbol) bool) (diffs []initDiff, structure bool) {
-	var walk func(old, new *ptx.Init, index string)
-	walk = func(old, new *ptx.Init, index string) {
-		if len(diffs) >= maxInitDiffs || structure {
-			return
-		}
-		switch {
-		case old == nil && new == nil:
-			return
-		case old == nil:
-			if !zeroInit(new) {
-				diffs = append(diffs, initDiff{old, new, index})
-			}
-			return
-		case new == nil:
-			if !zeroInit(old) {
-				diffs = append(diffs, initDiff{old, new, index})
-			}
-			return
-		case old.List != nil && new.List != nil:
-			for i := range max(len(old.List), len(new.List)) {
-				walk(at(old.List, i), at(new.List, i), index+"["+strconv.Itoa(i)+"]")
-			}
-			return
-		}
-		if sym, same := sameInit(t, old, new, pair); sym && !same {
-			structure = true
-		} else if !same {
-			diffs = append(diffs, initDiff{old, new, index})
-		}
+// sameName reports whether two variables may stand for each other as far as others know them: a host sets the one of
+// that name. A table that the text fills may be renamed, as long as neither name is that of another variable on the
+// other side.
+func (c *comparer) sameName(old, new symbol) bool {
+	if old.v.External() != new.v.External() {
+		return false
 	}
-	walk(old, new, "")
-	return diffs, structure
-}
-
-func at(list []ptx.Init, i int) *ptx.Init {
-	if i < len(list) {
-		return &list[i]
-	}
-	return nil
-}
-
-func zeroInit(in *ptx.Init) bool {
-	for i := range in.List {
-		if !zeroInit(&in.List[i]) {
-			return false
-		}
-	}
-	return in.List != nil || in.Mask == "" && in.Value.Kind != ptx.SymbolArg && in.Value.Value == 0
-}
-
-// sameInit compares two single values; sym is true where a symbol is among them.
-func sameInit(t string, old, new *ptx.Init, pair func(old, new symbol) bool) (sym, same bool) {
-	if old.List != nil || new.List != nil || old.Mask != new.Mask {
-		return true, false
-	}
-	a, b := &old.Value, &new.Value
-	if a.Kind == ptx.SymbolArg || b.Kind == ptx.SymbolArg {
-		return true, a.Kind == b.Kind && a.Offset == b.Offset && a.Generic == b.Generic && pair(symbolOf(a), symbolOf(b))
-	}
-	return false, initBits(t, a) == initBits(t, b)
-}
-
-// initBits is a number as a variable of that type holds it.
-func initBits(t string, o *ptx.Operand) uint64 {
-	in := ptx.Instr{Mods: []string{t}}
-	return literal(&in, o)
+	a, b := c.names.declaration(old.v, old.name), c.names.declaration(new.v, new.name)
+	return !old.v.External() || old.name == new.name ||
+		a.Init != nil && b.Init != nil && !c.old.variables[new.name] && !c.new.variables[old.name]
 }

@@ -186,9 +186,6 @@ func (r *reporter) table(d tableDiff) {
 }
 
 func initText(v *ptx.Variable, in *ptx.Init) string {
-	if in.List != nil {
-		return "a list"
-	}
 	return numberText(initBits(v.Type, &in.Value), v.Type, in.Value.Kind)
 }
 

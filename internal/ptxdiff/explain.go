@@ -3,6 +3,7 @@ package ptxdiff
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gpuemu/internal/ptx"
 )
@@ -293,7 +294,7 @@ func (a *alignment) symbol(x, y *node) bool {
 		}
 		return true
 	}
-	if old.v.Space != new.v.Space {
+	if old.v.Space != new.v.Space || old.name != new.name && !c.sameName(old, new) {
 		return false
 	}
 	c.symbols[old], c.back[new] = new, old
@@ -332,7 +333,13 @@ func (a *alignment) operand(what string, oldIn, newIn *ptx.Instr, old, new value
 	if a.fits(old, new) {
 		return
 	}
-	if x.kind == instrNode && a.nodes[old.node] < 0 || y.kind == instrNode && a.back[new.node] < 0 {
+	if a.old.unmatched(a.nodes, old.node) || a.new.unmatched(a.back, new.node) {
+		return
+	}
+	if a.old.isSynthetic(old.node) && a.new.isSynthetic(new.node) && x.label == y.label && old.neg == new.neg {
+		for k := range x.ops {
+			a.operand(what, oldIn, newIn, x.ops[k], y.ops[k])
+		}
 		return
 	}
 	if x.kind == instrNode && y.kind == instrNode && a.recompared(old.node, new.node) {
@@ -358,6 +365,14 @@ func (a *alignment) operand(what string, oldIn, newIn *ptx.Instr, old, new value
 	}
 	a.c.record(Change{Kind: kind, Rank: Structure, Old: a.c.old.near(a.old.fn, oldIn), New: a.c.new.near(a.new.fn, newIn),
 		Message: message})
+}
+
+// unmatched reports whether the instruction that makes a value stands for nothing on the other side.
+func (g *graph) unmatched(partners []int32, id int32) bool {
+	for g.isSynthetic(id) {
+		id = g.nodes[id].ops[0].node
+	}
+	return g.nodes[id].kind == instrNode && partners[id] < 0
 }
 
 // near is the place of an instruction, or of the function where an empty block has none.
@@ -392,6 +407,9 @@ func (a *alignment) origin(g *graph, s *side, v value) string {
 			return "what comes from several sides before " + s.blockText(g, n.block)
 		}
 		return not + "one of several values that meet before " + s.blockText(g, n.block)
+	}
+	if field, ok := strings.CutPrefix(g.names.texts[n.label], fieldLabel); ok {
+		return not + "field " + field + " of " + a.origin(g, s, n.ops[0])
 	}
 	if role := g.roles[baseVariable(n.in)]; role != "" {
 		return role

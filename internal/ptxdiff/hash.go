@@ -50,7 +50,7 @@ func (g *graph) hash(masked, quiet bool) []uint64 {
 		}
 		for _, b := range g.order {
 			for _, id := range g.blocks[b].code {
-				h[id] = g.nodeHash(h, id, quiet)
+				g.rehash(h, id, quiet)
 			}
 		}
 		next := make([]uint64, len(phis))
@@ -70,15 +70,31 @@ func (g *graph) hash(masked, quiet bool) []uint64 {
 	return h
 }
 
-// synthetic are the sums that stand for a symbol with an offset: they have no place in a block.
+// rehash computes the hash of an instruction, and before it those of its operands that have no place of their own.
+func (g *graph) rehash(h []uint64, id int32, quiet bool) {
+	for _, o := range g.nodes[id].ops {
+		if g.isSynthetic(o.node) {
+			g.rehash(h, o.node, quiet)
+		}
+	}
+	h[id] = g.nodeHash(h, id, quiet)
+}
+
+// synthetic are all nodes that isSynthetic tells.
 func (g *graph) synthetic() []int32 {
 	var list []int32
 	for i := len(g.fn.Code); i < len(g.nodes); i++ {
-		if g.nodes[i].kind == instrNode {
+		if g.isSynthetic(int32(i)) {
 			list = append(list, int32(i))
 		}
 	}
 	return list
+}
+
+// isSynthetic reports whether a node is the sum of a name and an offset, or a part of a register: they have no place in
+// a block.
+func (g *graph) isSynthetic(id int32) bool {
+	return int(id) >= len(g.fn.Code) && g.nodes[id].kind == instrNode
 }
 
 func (g *graph) nodeHash(h []uint64, id int32, quiet bool) uint64 {

@@ -111,9 +111,6 @@ func (b *builder) operand(n *node, o *ptx.Operand, defs []*ptx.Operand) {
 			return
 		}
 		b.shape = append(b.shape, 'u')
-		if o.Kind == ptx.RegisterArg {
-			b.shape = append(b.shape, o.Field...)
-		}
 		n.ops = append(n.ops, b.source(n.in, o))
 	}
 }
@@ -132,7 +129,6 @@ func (b *builder) address(n *node, o *ptx.Operand, defs []*ptx.Operand) {
 		base.HasOffset, base.Offset = false, 0
 		n.bases = append(n.bases, int8(len(n.ops)))
 		b.shape = append(b.shape, "u+u"...)
-		b.shape = append(b.shape, part.Field...)
 		n.ops = append(n.ops, b.source(n.in, &base), b.offset(n.in, part, part.Offset))
 	}
 	b.shape = append(b.shape, ']')
@@ -144,12 +140,19 @@ func (b *builder) offset(in *ptx.Instr, arg *ptx.Operand, offset int64) value {
 		block: -1})}
 }
 
+// fieldLabel begins the label of a part of a register.
+const fieldLabel = "field "
+
 // source is the value of an operand that is read.
 func (b *builder) source(in *ptx.Instr, o *ptx.Operand) value {
 	var v value
 	switch o.Kind {
 	case ptx.RegisterArg:
 		v = b.variable(int32(o.Reg.Index))
+		if o.Field != "" { // a value of its own: operands change places, and take their fields along
+			v = value{node: b.add(node{kind: instrNode, class: pure, label: b.names.id(fieldLabel + o.Field), in: in,
+				ops: []value{v}, block: -1})}
+		}
 		v.neg = v.neg != o.Not
 	case ptx.IntArg, ptx.F32Arg, ptx.F64Arg:
 		return value{node: b.add(node{kind: constNode, label: b.names.id("number"), bits: literal(in, o), in: in, arg: o,
@@ -250,16 +253,19 @@ func (b *builder) state(n *node) {
 }
 
 // literal is the bits of a number as the instruction sees them.
-func literal(in *ptx.Instr, o *ptx.Operand) uint64 {
-	bits, t := o.Value, operandType(in)
+func literal(in *ptx.Instr, o *ptx.Operand) uint64 { return number(o, operandType(in), width(in, o)) }
+
+// number is the bits of a number of a type, as far as it is seen.
+func number(o *ptx.Operand, t string, width int) uint64 {
+	bits := o.Value
 	switch {
 	case o.Kind == ptx.F64Arg && (t == "f32" || t == "tf32"):
 		bits = uint64(math.Float32bits(float32(math.Float64frombits(bits))))
 	case o.Kind == ptx.F32Arg && t == "f64":
 		bits = math.Float64bits(float64(math.Float32frombits(uint32(bits))))
 	}
-	if w := widest(in); w < 64 && o.Kind == ptx.IntArg {
-		bits &= 1<<w - 1
+	if width < 64 && o.Kind == ptx.IntArg {
+		bits &= 1<<width - 1
 	}
 	return bits
 }

@@ -50,7 +50,7 @@ func words(names string) map[string]bool {
 // classOf says where an instruction may stand. own reports whether a variable is a parameter of the function.
 func classOf(in *ptx.Instr, own func(*ptx.Variable) bool) class {
 	switch {
-	case in.Op == "mov" && readsChanging(in):
+	case readsChanging(in):
 		return acts
 	case pureOps[in.Op]:
 		return pure
@@ -69,9 +69,12 @@ func classOf(in *ptx.Instr, own func(*ptx.Variable) bool) class {
 	return acts
 }
 
-func readsChanging(in *ptx.Instr) bool {
-	for i := range in.Args {
-		if a := &in.Args[i]; a.Kind == ptx.SpecialArg && (changing[a.Text] || strings.HasPrefix(a.Text, "%pm")) {
+func readsChanging(in *ptx.Instr) bool { return anyChanging(in.Args) }
+
+func anyChanging(list []ptx.Operand) bool {
+	for i := range list {
+		o := &list[i]
+		if o.Kind == ptx.SpecialArg && (changing[o.Text] || strings.HasPrefix(o.Text, "%pm")) || anyChanging(o.List) {
 			return true
 		}
 	}
@@ -114,15 +117,28 @@ func operandType(in *ptx.Instr) string {
 	return ""
 }
 
-// widest is the number of bits of the largest source that the instruction can have; 64 where no type says it. A literal
-// is cut to that size, and too large is safe: two different constants must stay different.
-func widest(in *ptx.Instr) int {
+// typedOps are opcodes whose sources have the type of the instruction, or 32 bits where that is no less. Of others it
+// may be smaller than an operand: a stride of wmma.load, the size of a bulk copy.
+var typedOps = words("st atom red shfl vote match redux")
+
+// width is how many bits of a literal an instruction sees; 64 where that is not known. Too large is safe: two different
+// constants must stay different.
+func width(in *ptx.Instr, o *ptx.Operand) int {
+	at := whole(in.Args, o)
+	if at < 0 || !pureOps[in.Op] && !typedOps[in.Op] || in.Args[at].Kind == ptx.AddressArg {
+		return 64
+	}
 	w := 0
 	for _, m := range in.Mods {
 		w = max(w, widths[m])
 	}
-	if in.Has("wide") {
-		w *= 2
+	switch {
+	case (in.Op == "shl" || in.Op == "shr") && at == 2:
+		return 32 // the count, whatever is shifted
+	case in.Has("L2::cache_hint") && at == len(in.Args)-1:
+		return 64 // the policy
+	case in.Has("wide") && at == 3:
+		w *= 2 // what is added to a product has its size
 	}
 	if w < 8 || w > 64 { // of predicates, too: vote.sync.any.pred has a mask of threads
 		return 64
@@ -130,10 +146,23 @@ func widest(in *ptx.Instr) int {
 	return w
 }
 
+// whole is which operand is a given one or has it as a part, -1 if none is.
+func whole(list []ptx.Operand, part *ptx.Operand) int {
+	for i := range list {
+		if &list[i] == part || whole(list[i].List, part) >= 0 {
+			return i
+		}
+	}
+	return -1
+}
+
 // spelling is the opcode with its modifiers, the same for spellings that mean the same: what only moves bits or adds
 // them modulo a power of two does not care for the type, only for its size.
 func spelling(in *ptx.Instr) string {
 	op, mods := in.Op, in.Mods
+	if op == "call" {
+		mods = without(mods, "uni") // as of branches: a promise that changes nothing where it is kept
+	}
 	if op == "bar" && !in.Has("warp") { // bar is barrier.aligned under its old name
 		op = "barrier"
 		mods = append(without(mods, "cta"), "aligned")
@@ -217,7 +246,9 @@ var floatComparisons = map[string]comparison{
 
 // plainComparison reports how a setp without a second predicate is said in fewer words.
 func plainComparison(in *ptx.Instr) (comparison, bool) {
-	if in.Op != "setp" || len(in.Args) != 3 || len(in.Mods) == 0 {
+	partly := false
+	in.Defs(func(o *ptx.Operand) { partly = partly || o.Field != "" })
+	if partly || in.Op != "setp" || len(in.Args) != 3 || len(in.Mods) == 0 {
 		return comparison{}, false
 	}
 	table := floatComparisons

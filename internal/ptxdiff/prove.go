@@ -262,7 +262,7 @@ func (p *prover) functionPair(old, new *ptx.Function) bool {
 
 func (p *prover) variablePair(old, new symbol) bool {
 	a, b := p.c.names.declaration(old.v, old.name), p.c.names.declaration(new.v, new.name)
-	if !sameHead(old.v, new.v) || size(old.v, a) != size(new.v, b) {
+	if !p.c.sameName(old, new) || !sameHead(old.v, new.v) || size(old.v, a) != size(new.v, b) {
 		return false
 	}
 	if a.Init == nil && b.Init == nil {
@@ -271,7 +271,7 @@ func (p *prover) variablePair(old, new symbol) bool {
 	if widths[old.v.Type] != widths[new.v.Type] {
 		return false
 	}
-	diffs, structure := compareInits(old.v.Type, a.Init, b.Init, p.symbolPair)
+	diffs, structure := compareInits(old, new, a, b, p.symbolPair)
 	if structure || len(diffs) > 0 && !p.masked {
 		return false
 	}

@@ -1,9 +1,9 @@
 // Package ptxdiff says what differs between two versions of a kernel when names and registers do not count.
 //
 // Both kernels are brought to a normal form: registers become the values they hold, labels become blocks, parameters
-// are known by their place and other variables by what is done with them. Copies, dead results, debug information,
-// hints and the order of operands that may change places are left out; comparisons and branches that are the negation
-// of one another are the same. Then one of four things holds.
+// are known by their place, variables that a host sets by their name, and others by what is done with them. Copies,
+// dead results, debug information, hints and the order of operands that may change places are left out; comparisons and
+// branches that are the negation of one another are the same. Then one of four things holds.
 //
 //   - Same: the same instructions with the same operands in the same order.
 //   - Order: the same loads, stores, barriers and branches with the same operands; only computations without effect
@@ -148,15 +148,21 @@ func kernel(f *ptx.File, name string) (*ptx.Function, error) {
 
 // side is one of the two files.
 type side struct {
-	file  *ptx.File
-	paths map[int]string // of source files, by number
+	file      *ptx.File
+	paths     map[int]string  // of source files, by number
+	variables map[string]bool // names of the module
 }
 
 func newSide(f *ptx.File) *side {
-	s := &side{file: f, paths: map[int]string{}}
+	s := &side{file: f, paths: map[int]string{}, variables: map[string]bool{}}
 	for _, item := range f.Items {
-		if x, ok := item.(*ptx.FileName); ok {
+		switch x := item.(type) {
+		case *ptx.FileName:
 			s.paths[x.Number] = x.Path
+		case *ptx.Variable:
+			for i := range x.Names {
+				s.variables[x.Names[i].Name] = true
+			}
 		}
 	}
 	return s
