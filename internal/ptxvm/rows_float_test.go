@@ -335,7 +335,7 @@ func within(f floatFormat, want float64, got uint64, abs, rel float64, m modifie
 	g := f.number(got)
 	switch {
 	case want != want:
-		return got == f.nan()
+		return got == f.nan() || f.size == 64 && f.isNaN(got)
 	case f.isNaN(got):
 		return false
 	case math.IsInf(want, 0):
@@ -372,6 +372,7 @@ func approxCases() []rowCase {
 		}
 	}
 	list = append(list, approxHalfCases()...)
+	list = append(list, approxDoubleCases()...)
 	for _, m := range []modifiers{"approx", "approx.ftz", "full", "full.ftz"} {
 		list = append(list, rowCase{text: m.name("div", "f32") + " $d, $a, $b;", dst: "b32", src: times(2, "f32"),
 			near: func(x []uint64, got uint64) bool {
@@ -381,6 +382,27 @@ func approxCases() []rowCase {
 					want = v * math.Copysign(0, w)
 				}
 				return within(f, want, got, 0, 0x1p-22, m)
+			}})
+	}
+	return list
+}
+
+// approxDoubleCases are approximations of f64: with .ftz from the upper half of the operand to that of the result.
+func approxDoubleCases() []rowCase {
+	var list []rowCase
+	f := floatFormats["f64"]
+	for _, c := range []struct {
+		op  string
+		m   modifiers
+		rel float64
+	}{{"rcp", "approx.ftz", 0x1p-18}, {"rsqrt", "approx.ftz", 0x1p-18}, {"rsqrt", "approx", 0x1p-50}} {
+		list = append(list, rowCase{text: c.m.name(c.op, "f64") + " $d, $a;", dst: "b64", src: times(1, "f64"),
+			near: func(x []uint64, got uint64) bool {
+				in := f.flush(x[0], c.m)
+				if c.m.has("ftz") {
+					in = in >> 32 << 32
+				}
+				return within(f, approxBounds[c.op].f(f.number(in)), got, 0, c.rel, c.m)
 			}})
 	}
 	return list

@@ -1,76 +1,48 @@
 package ptxvm
 
-import (
-	"math"
+import "gpuemu/internal/ptxmath"
 
-	"gpuemu/internal/libm"
-	"gpuemu/internal/ptxmath"
-)
-
-// This file implements approximations (PTX ISA, 9.7.3): the nearest number to the exact result, which lies inside every
-// documented bound.
+// This file implements approximations (PTX ISA, 9.7.3 and 9.7.4): the nearest number to the exact result, which lies
+// inside every documented bound.
 
 var approxRows = []row{
-	{syntax: "rcp|sqrt|rsqrt|sin|cos|lg2|ex2 .approx [.ftz] .f32", build: approx32},
-	{syntax: "tanh .approx .f32", build: approx32},
-	{syntax: "div .approx|.full [.ftz] .f32", build: divApprox},
-	{syntax: "ex2 .approx .f16|.f16x2", build: approxHalf},
-	{syntax: "ex2 .approx .ftz .bf16|.bf16x2", build: approxHalf},
-	{syntax: "tanh .approx .f16|.f16x2|.bf16|.bf16x2", build: approxHalf},
+	{syntax: "rcp|sqrt|rsqrt|sin|cos|lg2|ex2 .approx [.ftz] .f32", build: approximate},
+	{syntax: "tanh .approx .f32", build: approximate},
+	{syntax: "div .approx|.full [.ftz] .f32", build: approximate},
+	{syntax: "rcp .approx .ftz .f64", build: approximate},
+	{syntax: "rsqrt .approx [.ftz] .f64", build: approximate},
+	{syntax: "ex2 .approx .f16|.f16x2", build: approximate},
+	{syntax: "ex2 .approx .ftz .bf16|.bf16x2", build: approximate},
+	{syntax: "tanh .approx .f16|.f16x2|.bf16|.bf16x2", build: approximate},
 }
 
-// exact are the functions that are approximated.
-var exact = map[string]func(x float64) float64{
-	"rcp": func(x float64) float64 { return 1 / x }, "sqrt": math.Sqrt,
-	"rsqrt": func(x float64) float64 { return 1 / math.Sqrt(x) },
-	"sin":   libm.Sin, "cos": libm.Cos, "lg2": libm.Log2, "ex2": libm.Exp2, "tanh": libm.Tanh,
+// approximations are the instructions by opcode and type.
+var approximations = map[string]ptxmath.Approx{
+	"rcp f32": ptxmath.RcpApprox, "sqrt f32": ptxmath.SqrtApprox, "rsqrt f32": ptxmath.RsqrtApprox,
+	"sin f32": ptxmath.Sin, "cos f32": ptxmath.Cos, "lg2 f32": ptxmath.Lg2, "ex2 f32": ptxmath.Ex2,
+	"tanh f32": ptxmath.Tanh, "rcp f64": ptxmath.RcpF64, "ex2 f16": ptxmath.Ex2F16, "ex2 bf16": ptxmath.Ex2BF16,
+	"tanh f16": ptxmath.TanhF16, "tanh bf16": ptxmath.TanhBF16,
 }
 
-func approx32(b *builder) {
-	f, m := exact[b.in.Op], b.mode()
-	b.unary("f32", func(x uint64) uint64 {
-		a := uint32(x)
-		if m.FTZ {
-			a = ptxmath.Flush32(a)
+func approximate(b *builder) {
+	typ, _ := b.half()
+	f, ftz := approximations[b.in.Op+" "+typ], b.in.Has("ftz")
+	switch {
+	case b.in.Op == "div":
+		f = ptxmath.DivFull
+		if b.in.Has("approx") {
+			f = ptxmath.DivApprox
 		}
-		r := f(float64(math.Float32frombits(a)))
-		if r != r {
-			return uint64(ptxmath.NaN32)
+		b.binary("f32", func(x, y uint64) uint64 { return f.Eval(x, y, ftz) })
+	case b.in.Op == "rsqrt" && typ == "f64":
+		f = ptxmath.RsqrtWide
+		if ftz {
+			f = ptxmath.RsqrtF64
 		}
-		a = math.Float32bits(float32(r))
-		if m.FTZ {
-			a = ptxmath.Flush32(a)
-		}
-		return uint64(a)
-	})
-}
-
-// divApprox makes div.full and div.approx, which gives 0 for divisors above 2^126: their reciprocal is subnormal.
-func divApprox(b *builder) {
-	m, full := b.mode(), b.in.Has("full")
-	b.binary("f32", func(x, y uint64) uint64 {
-		q := ptxmath.Div32(uint32(x), uint32(y), m)
-		if size := uint32(y) &^ (1 << 31); !full && size > 0x7e800000 && size < 0x7f800000 {
-			return uint64(ptxmath.Mul32(uint32(x), uint32(y)&(1<<31), m))
-		}
-		return uint64(q)
-	})
-}
-
-// approxHalf makes approximations of f16 and bf16. With .ftz, which only bf16 has here, subnormal operands and results
-// become zero; that of an operand does not change the result of ex2, which is 1 around 0.
-func approxHalf(b *builder) {
-	name, _ := b.half()
-	typ, f, ftz := cvtTypes[name], exact[b.in.Op], b.in.Has("ftz")
-	b.unaryHalf(func(x uint16) uint16 {
-		r := f(math.Float64frombits(ptxmath.Cvt(ptxmath.F64, typ, ptxmath.Mode{}, uint64(x))))
-		if r != r {
-			return ptxmath.NaN16
-		}
-		d := uint16(ptxmath.Cvt(typ, ptxmath.F64, ptxmath.Mode{}, math.Float64bits(r)))
-		if ftz && d&0x7f80 == 0 {
-			d &= 1 << 15
-		}
-		return d
-	})
+		b.unary("f64", func(x uint64) uint64 { return f.Eval(x, 0, ftz) })
+	case typ == "f16" || typ == "bf16":
+		b.unaryHalf(func(x uint16) uint16 { return uint16(f.Eval(uint64(x), 0, ftz)) })
+	default:
+		b.unary(typ, func(x uint64) uint64 { return f.Eval(x, 0, ftz) })
+	}
 }
