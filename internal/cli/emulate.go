@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
 
@@ -178,11 +178,16 @@ func (e *emulation) options() error {
 		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
 	case f.sfu != "":
 		return missing("--sfu")
+	case f.arch != "" && !architecture.MatchString(f.arch):
+		return diag.Errorf(Usage, "write sm_80, sm_90a and the like", "--arch is %q", f.arch)
 	case f.contract:
 		return missing("--contract")
 	}
 	return nil
 }
+
+// architecture is the name of a GPU's architecture, as .target has it.
+var architecture = regexp.MustCompile(`^sm_[0-9]{2,3}[af]?$`)
 
 // maxSchedules is more orders than tell anything new.
 const maxSchedules = 10000
@@ -230,9 +235,8 @@ func (e *emulation) read(cmd *cobra.Command) error {
 		return notRun(err)
 	}
 	e.launch.Entry = kernelName(e.file, e.launch.Entry)
-	if a := e.flags.arch; a != "" && !slices.Contains(e.file.Targets, a) {
-		return diag.Errorf(Usage, "leave it out", "--arch %s is not in this version of gpuemu: %s is for %s", a, e.launch.PTX,
-			strings.Join(e.file.Targets, ","))
+	if e.flags.arch != "" && len(e.file.Targets) > 0 {
+		e.file.Targets[0] = e.flags.arch // what the emulator takes its tensor cores from
 	}
 	return nil
 }
