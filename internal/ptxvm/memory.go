@@ -119,7 +119,7 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		w.watch.touch(sp, lane, at, size)
 	}
 	if w.shadow != nil {
-		w.shadow.note(touch{space: sp, lane: lane, write: write, buffer: b, offset: offset, data: data})
+		w.shadow.note(sp, lane, write, b, offset, data)
 	}
 	return data
 }

@@ -120,6 +120,9 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	}
 	done, at := 0, int(t.offset%4)
 	cells := r.cells(t)
+	if !t.write && len(cells) == 1 && r.again(w, &cells[0], (1<<len(t.data)-1)<<at) {
+		return
+	}
 	for i := range cells {
 		c := &cells[i]
 		n := min(4-at, len(t.data)-done)
@@ -144,6 +147,13 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 		}
 		at, done = 0, done+n
 	}
+}
+
+// again reports whether a read of a word that nobody has written is one more of a reader that is known.
+func (r *blockRacing) again(w *warp, c *cell, bytes uint8) bool {
+	old := &c.reader
+	return c.writer.block == 0 && old.block == uint32(w.cta.number)+1 && old.stamp == r.worker.clock &&
+		old.bytes == bytes && old.flags == 0 && c.readers>>w.index&1 != 0
 }
 
 // acquire lets a warp know of everything before the last atomic operation on a word, if it can see its result.

@@ -122,12 +122,19 @@ func (x *warpShadow) reset() {
 	x.touches, x.landed = x.touches[:0], x.landed[:0]
 }
 
-// note remembers an access until the instruction is done.
-func (x *warpShadow) note(t touch) {
-	if t.write {
-		copy(t.old[:], t.data)
+// note remembers an access until the instruction is done. Touches are written where they stay: they are large.
+func (x *warpShadow) note(sp space, lane int, write bool, b *buffer, offset uint64, data []byte) {
+	n := len(x.touches)
+	if n == cap(x.touches) {
+		x.touches = append(x.touches, touch{})
+	} else {
+		x.touches = x.touches[:n+1]
 	}
-	x.touches = append(x.touches, t)
+	t := &x.touches[n]
+	t.space, t.lane, t.write, t.buffer, t.offset, t.data = sp, lane, write, b, offset, data
+	if write {
+		copy(t.old[:], data)
+	}
 }
 
 // guard judges the guard of an instruction.

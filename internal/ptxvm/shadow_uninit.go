@@ -92,6 +92,9 @@ func (x *warpShadow) decided(w *warp, in *ins, m uint32) uint32 {
 // exchanged is for shfl: operands are where table_warp.go puts them.
 func (x *warpShadow) exchanged(w *warp, in *ins) (m uint32) {
 	value, by, how := x.of(w, in.a), x.of(w, in.b), x.of(w, in.list[1])
+	if value == allLanes {
+		return by & how
+	}
 	for lane := range w.lanes() {
 		from, ok := shuffleFrom(in.src.Mods[1], lane, w.get(in.b, lane), w.get(in.list[1], lane))
 		if !ok {
