@@ -86,25 +86,54 @@ func Compare(baseline, current *Snapshot, threshold float64) *Comparison {
 		return by
 	}
 	before, now := split(baseline), split(current)
+	old, cur := &texts{from: baseline}, &texts{from: current}
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		for _, change := range artifact.Diff(before[name], now[name], artifact.Thresholds{Relative: threshold}) {
 			one := Change{Name: name, Change: change}
-			one.Code = compareCode(baseline, current, &change)
-			if one.Code != nil && one.Code.Rank == ptxdiff.Same.String() {
-				one.Code = nil
-			}
+			one.judge(compareCode(old, cur, &change))
 			c.add(one)
 		}
 	}
 	return c
 }
 
+// judge takes over what the comparison of the texts showed, which knows more than their digests: operands that change
+// places make another digest, and no difference.
+func (c *Change) judge(code *CodeChange) {
+	if code == nil {
+		return
+	}
+	if code.Failed != "" {
+		c.Code = code
+		return
+	}
+	differs := code.Rank != ptxdiff.Same.String()
+	if differs {
+		c.Code = code
+	}
+	differs = differs || machineChanged(c.Baseline, c.Current)
+	c.CodeChanged = &differs
+	moved := func(f artifact.FigureChange) bool { return f.Delta != 0 }
+	c.Status = artifact.Same
+	if differs || slices.ContainsFunc(c.Figures, moved) {
+		c.Status = artifact.Changed
+	}
+}
+
+// machineChanged reports whether the digests of machine code differ.
+func machineChanged(was, is *artifact.Metrics) bool {
+	for _, kind := range []artifact.SourceKind{artifact.Cubin, artifact.SASS} {
+		x, _ := was.Source(kind)
+		if y, _ := is.Source(kind); x.Code != "" && y.Code != "" && x.Code != y.Code {
+			return true
+		}
+	}
+	return false
+}
+
 // add counts and lists a kernel.
 func (c *Comparison) add(one Change) {
-	if one.Code != nil && one.Code.Failed == "" && one.Status == artifact.Same {
-		one.Status = artifact.Changed
-	}
 	switch one.Status {
 	case artifact.New:
 		c.New++
@@ -123,7 +152,7 @@ func (c *Comparison) add(one Change) {
 }
 
 // compareCode compares the PTX texts of a kernel, nil where one of them is not known.
-func compareCode(baseline, current *Snapshot, change *artifact.Change) *CodeChange {
+func compareCode(old, cur *texts, change *artifact.Change) *CodeChange {
 	if change.Baseline == nil || change.Current == nil {
 		return nil
 	}
@@ -133,11 +162,11 @@ func compareCode(baseline, current *Snapshot, change *artifact.Change) *CodeChan
 	if oldSource.Digest == newSource.Digest && oldSource.Digest != "" {
 		return nil // the same text
 	}
-	oldFile, err := parsed(baseline, was, oldSource.File)
+	oldFile, err := old.parsed(was)
 	if err != nil || oldFile == nil {
 		return failed(err)
 	}
-	newFile, err := parsed(current, is, newSource.File)
+	newFile, err := cur.parsed(is)
 	if err != nil || newFile == nil {
 		return failed(err)
 	}
@@ -156,13 +185,42 @@ func failed(err error) *CodeChange {
 	return &CodeChange{Rank: "unknown", Failed: err.Error()}
 }
 
+// maxParsed is how many bytes of text are kept parsed on each side: a tree has several times the size of its text.
+const maxParsed = 32 << 20
+
+// texts are the texts of a snapshot, each parsed once: a file may have thousands of kernels.
+type texts struct {
+	from  *Snapshot
+	trees map[textKey]tree
+	bytes int // of the texts of all trees
+}
+
+// textKey: files with the same text have their own names in messages.
+type textKey struct{ digest, file string }
+
+type tree struct {
+	file *ptx.File
+	err  error
+}
+
 // parsed is the text of a kernel, nil where it is not kept.
-func parsed(s *Snapshot, m *artifact.Metrics, name string) (*ptx.File, error) {
-	text, ok, err := s.Text(m)
+func (t *texts) parsed(m *artifact.Metrics) (*ptx.File, error) {
+	src, _ := m.Source(artifact.PTX)
+	key := textKey{src.Digest, src.File}
+	if known, ok := t.trees[key]; ok {
+		return known.file, known.err
+	}
+	text, ok, err := t.from.Text(m)
 	if err != nil || !ok {
 		return nil, err
 	}
-	return ptx.Parse(name, text)
+	if t.bytes += len(text); t.trees == nil || t.bytes > maxParsed {
+		t.trees, t.bytes = map[textKey]tree{}, len(text)
+	}
+	var parsed tree
+	parsed.file, parsed.err = ptx.Parse(src.File, text)
+	t.trees[key] = parsed
+	return parsed.file, parsed.err
 }
 
 func codeChange(r *ptxdiff.Result) *CodeChange {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -117,6 +118,60 @@ func TestChangesAreLimited(t *testing.T) {
 	code := c.Kernels[0].Code
 	if code == nil || len(code.Changes) != maxChanges || code.Omitted != 2*maxChanges {
 		t.Errorf("%d changes listed, %d omitted", len(code.Changes), code.Omitted)
+	}
+}
+
+// TestHarmlessEdits: where both texts are there, what they do decides and not their digests; a digest of machine code
+// still counts.
+func TestHarmlessEdits(t *testing.T) {
+	const sum = "\tadd.f32 %f1, %f1, " + one + ";\n"
+	with := func(code string) map[string]string {
+		return map[string]string{"k": strings.Replace(kernel("k", one, 1), sum, code, 1)}
+	}
+	then := snapshot(t, with(sum))
+	now := snapshot(t, with("\tadd.f32 %f1, "+one+", %f1;\n"))
+	was, is := then.Kernels[0].Metrics.Sources[0], now.Kernels[0].Metrics.Sources[0]
+	if was.Code == is.Code {
+		t.Fatal("the digests are equal")
+	}
+	c := Compare(then, now, 0.1)
+	k := &c.Kernels[0]
+	if c.Changed != 0 || k.Status != artifact.Same || k.Code != nil || k.CodeChanged == nil || *k.CodeChanged {
+		t.Errorf("operands that changed places: %+v", k)
+	}
+	for side, code := range map[*Snapshot]string{then: "one", now: "two"} {
+		m := &side.Kernels[0].Metrics
+		m.Sources = append(m.Sources, artifact.Source{Kind: artifact.SASS, Code: code})
+	}
+	if c = Compare(then, now, 0.1); c.Changed != 1 || !*c.Kernels[0].CodeChanged {
+		t.Errorf("other machine code: %+v", c.Kernels[0])
+	}
+	delete(then.Texts, was.Digest)
+	if c = Compare(then, now, 0.1); c.Changed != 1 {
+		t.Errorf("without a text: %+v", c.Kernels[0])
+	}
+}
+
+// TestManyKernels: a text is read once and not once per kernel, or files with thousands of kernels take minutes.
+func TestManyKernels(t *testing.T) {
+	bytes := func(n int) float64 {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprintf("kernel_%d", i))
+		}
+		text := module(names...)
+		then := snapshot(t, map[string]string{"all": text})
+		now := snapshot(t, map[string]string{"all": strings.ReplaceAll(text, "%f", "%g")})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if c := Compare(then, now, 0.1); c.Common != n || c.Changed != 0 {
+			t.Errorf("%d kernels: %+v", n, c)
+		}
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	if few, many := bytes(20), bytes(320); many > 40*few {
+		t.Errorf("sixteen times the kernels take %.0f times the memory", many/few)
 	}
 }
 
