@@ -48,8 +48,8 @@ func lintProject(
 	return lookAt(ctx, st, p, targets)
 }
 
-// lintText looks at a PTX text and stores what it found under the names of the kernels, or under name where that is
-// given and the text has one kernel. A text that cannot be read is an error.
+// lintText looks at a PTX text and stores what it found under the names of the kernels in gpuemu.toml or in the text, or
+// under name where that is given and the text has one kernel. A text that cannot be read is an error.
 func lintText(
 	ctx context.Context, st *store.Store, p campaign.Project, text, name string, strict bool,
 ) (*inspect.Document, error) {
@@ -64,9 +64,14 @@ func lintText(
 	if len(doc.Unread) > 0 {
 		return nil, doc.Unread[0].Err
 	}
+	if err := doc.Misspelt(p.Config, name); err != nil {
+		return nil, err
+	}
 	if len(doc.Kernels) > 1 {
 		for i := range doc.Kernels {
-			doc.Kernels[i].Name = "" // a name for one kernel cannot stand for several
+			if k := &doc.Kernels[i]; k.Name == target.Name {
+				k.Name = "" // a name for one kernel cannot stand for several
+			}
 		}
 	}
 	return doc, keep(ctx, st, p, doc)

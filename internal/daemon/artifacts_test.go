@@ -65,7 +65,14 @@ func TestLintRoute(t *testing.T) {
 	_, err = c.Lint(t.Context(), &wire.LintRequest{})
 	wantCode(t, err, inspect.NothingToInspect)
 
+	limited := kernelPTX("one", 3, "")
+	doc, err = c.Lint(t.Context(), &wire.LintRequest{PTX: &limited, Config: f.config})
+	if err != nil || doc.Total != 1 || doc.Kernels[0].Name != "first" || doc.Errors != 1 {
+		t.Errorf("lint of a text with the entry of first: %+v, %v", doc, err)
+	}
 	text := kernelPTX("loose", 3, "")
+	_, err = c.Lint(t.Context(), &wire.LintRequest{PTX: &text, Config: f.config, Kernel: "frist"})
+	wantCode(t, err, inspect.UnknownKernel)
 	doc, err = c.Lint(t.Context(), &wire.LintRequest{PTX: &text, Config: f.config})
 	if err != nil || doc.Total != 1 || doc.Kernels[0].Kernel != "loose" || doc.ExitCode() != 0 {
 		t.Errorf("lint of a text: %+v, %v", doc, err)

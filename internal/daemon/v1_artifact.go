@@ -39,8 +39,12 @@ func (h *v1Handler) lintKernel(ctx context.Context, r wire.V1LintKernel) (wire.V
 	return wire.V1LintResults{Results: h.lintResults(doc)}, nil
 }
 
-// v1TextFault is the refusal of a text that is no PTX.
+// v1TextFault is the refusal of a text that is no PTX, or of a name that says too little.
 func v1TextFault(err error) error {
+	switch diag.CodeOf(err) {
+	case inspect.UnknownKernel, inspect.AmbiguousKernel:
+		return v1Error(wire.V1InvalidRequest, "%s", v1Text(err))
+	}
 	switch family, _, _ := strings.Cut(string(diag.CodeOf(err)), "-"); family {
 	case "ptx", "artifact", "cubin", "sass":
 		return v1Error(wire.V1PtxParseError, "%s", v1Text(err))

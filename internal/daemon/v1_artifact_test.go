@@ -95,6 +95,15 @@ artifact_checks = { max_local_memory = 100 }
 	if v := got.at("violations", 0); got.text("kernel_name") != "axpy" || v.text("kind") != "ExcessiveInstructions" {
 		t.Errorf("LintKernel of a configured kernel: %v", got)
 	}
+	// Without its name, and with a wrong one, the kernel is known by its entry.
+	for _, name := range []string{"", "axyp", "anything"} {
+		got = tr.want("LintResults", lintRequest(t, name, kernelPTX("axpy_entry", 1, local))).at("results", 0)
+		if v := got.at("violations", 0); got.text("kernel_name") != "axpy" || v.text("kind") != "ExcessiveInstructions" {
+			t.Errorf("LintKernel of a configured kernel as %q: %v", name, got)
+		}
+	}
+	tr.refused("InvalidRequest", "did you mean axpy", lintRequest(t, "axyp", kernelPTX("scale", 1, "")))
+	tr.refused("ArtifactNotFound", "no artifact", `{"type":"GetArtifact","kernel_name":"axyp"}`)
 	// An estimate above the limit is told and fails nothing; that spills are not known is not told.
 	wide := ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry wide(.param .u64 p)\n{\n" +
 		"\t.reg .b64 %rd<2>;\n\t.reg .f32 %f<200>;\n\tld.param.u64 %rd1, [p];\n"

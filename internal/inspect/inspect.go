@@ -36,6 +36,8 @@ type Target struct {
 	// Entry is the kernel to look at, mangled or not; "": the one called Name, or all where there is none.
 	Entry  string
 	Policy artifact.Policy
+	// Known are kernels of gpuemu.toml: one of Files or Text that is called as one of them has its name and policy.
+	Known []Target
 	// Arch and Flags are what a source is compiled for and with; "": the default.
 	Arch  string
 	Flags []string
@@ -148,7 +150,12 @@ func (l Looker) Look(ctx context.Context, targets []Target) (*Document, error) {
 			continue
 		}
 		for j := range found.records {
-			doc.add(t, &found.records[j])
+			as, err := t.knownAs(&found.records[j])
+			if err != nil {
+				doc.Unread = append(doc.Unread, unread(t, err))
+				continue
+			}
+			doc.add(as, &found.records[j])
 		}
 		maps.Copy(doc.Texts, found.texts)
 	}
@@ -252,22 +259,46 @@ func (t *Target) relative(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// choose picks the kernels of a target.
-func (t *Target) choose(records []artifact.Metrics, file string) ([]artifact.Metrics, error) {
+// calls reports whether the target asks for a kernel: by its name in the file or, loosely, by that in its source.
+func (t *Target) calls(symbol string, loosely bool) bool {
 	want := t.Entry
 	if want == "" {
 		want = t.Name
 	}
-	if want == "" {
+	return want == symbol || loosely && want == SourceName(symbol)
+}
+
+// knownAs is the target whose name and policy a kernel has: the known one that asks for it, else t.
+func (t *Target) knownAs(m *artifact.Metrics) (*Target, error) {
+	for _, loosely := range []bool{false, true} {
+		var names []string
+		as := t
+		for i := range t.Known {
+			if k := &t.Known[i]; k.calls(m.Kernel, loosely) {
+				as, names = k, append(names, k.Name)
+			}
+		}
+		switch len(names) {
+		case 0:
+			continue
+		case 1:
+			return as, nil
+		}
+		return nil, diag.Errorf(AmbiguousKernel, "give one of these names with the text: "+strings.Join(names, ", "),
+			"gpuemu.toml has %d kernels that are called %.200q in their files", len(names), m.Kernel)
+	}
+	return t, nil
+}
+
+// choose picks the kernels of a target.
+func (t *Target) choose(records []artifact.Metrics, file string) ([]artifact.Metrics, error) {
+	if t.Entry == "" && t.Name == "" {
 		return records, nil
 	}
-	var chosen []artifact.Metrics
-	for _, named := range []func(*artifact.Metrics) bool{
-		func(m *artifact.Metrics) bool { return m.Kernel == want },
-		func(m *artifact.Metrics) bool { return SourceName(m.Kernel) == want },
-	} {
+	for _, loosely := range []bool{false, true} {
+		var chosen []artifact.Metrics
 		for i := range records {
-			if named(&records[i]) {
+			if t.calls(records[i].Kernel, loosely) {
 				chosen = append(chosen, records[i])
 			}
 		}

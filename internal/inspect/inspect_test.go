@@ -148,6 +148,65 @@ artifact_checks = { max_registers = 7 }
 	}
 }
 
+// TestKnown: without a name, or with one that gpuemu.toml does not have, kernels have the limits that gpuemu.toml has
+// for them; where two may be meant, none is taken.
+func TestKnown(t *testing.T) {
+	cfg := project(t, map[string]string{"gpuemu.toml": `
+[[kernels]]
+name = "a"
+ptx = "a.ptx"
+entry = "entry_a"
+artifact_checks = { max_registers = 7 }
+[[kernels]]
+name = "plain"
+ptx = "a.ptx"
+artifact_checks = { max_registers = 8 }
+[[kernels]]
+name = "fast"
+ptx = "fast.ptx"
+entry = "twice"
+[[kernels]]
+name = "slow"
+ptx = "slow.ptx"
+entry = "twice"
+`})
+	text := module("entry_a", "_Z5plainv", "other")
+	for _, name := range []string{"", "entry"} {
+		target, err := Named(cfg, name, Target{Text: &text}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := look(t, []Target{target})
+		if got, want := labels(doc), "plain=_Z5plainv a=entry_a =other"; got != want {
+			t.Fatalf("name %q: kernels are %q, want %q", name, got, want)
+		}
+		for i, want := range []int{8, 7, 64} {
+			if got := *doc.Kernels[i].Policy.MaxRegisters; got != want {
+				t.Errorf("name %q: %s may have %d registers, want %d", name, doc.Kernels[i].Kernel, got, want)
+			}
+		}
+	}
+	text = module("twice")
+	for _, name := range []string{"", "twice"} {
+		target, err := Named(cfg, name, Target{Text: &text}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc := look(t, []Target{target}); len(doc.Unread) != 1 || doc.Unread[0].Code != string(AmbiguousKernel) ||
+			!strings.HasSuffix(doc.Unread[0].Hint, "fast, slow") {
+			t.Errorf("name %q: %+v", name, doc)
+		}
+	}
+	text = module("mine")
+	doc := look(t, []Target{{Text: &text}})
+	for name, want := range map[string]diag.Code{"": "", "mine": "", "plain": "", "entry_a": "", "unlike": "",
+		"plian": UnknownKernel, "entry-a": UnknownKernel} {
+		if got := diag.CodeOf(doc.Misspelt(cfg, name)); got != want {
+			t.Errorf("Misspelt(%q) is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestSourceName(t *testing.T) {
 	for symbol, want := range map[string]string{
 		"softmax": "softmax", "_Z7softmaxPfS_i": "softmax", "_ZN4mine5inner4axpyEPf": "axpy", "_ZL5localPf": "local",

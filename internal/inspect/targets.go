@@ -45,19 +45,29 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 }
 
 // Named makes a target of files or a text that stand for the kernel of that name. Where the configuration has it, under
-// its own name or that of its entry, its policy counts; else the documented limits do.
+// its own name or that of its entry, its policy counts. Else, and without a name, each kernel that the configuration
+// has by its name in the file has that one's policy, and every other the documented limits.
 func Named(cfg *config.Config, name string, t Target, strict bool) (Target, error) {
 	t.Policy = artifact.DefaultPolicy()
 	t.Policy.Strict = strict
-	if cfg == nil || name == "" {
+	if cfg == nil || len(cfg.Kernels) == 0 {
 		return t, nil
 	}
-	i := slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Name == name })
-	if i < 0 {
-		i = slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Entry == name })
+	i := -1
+	if name != "" {
+		i = slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Name == name })
+		entry := func(k config.Kernel) bool { return k.Entry == name }
+		if i < 0 {
+			i = slices.IndexFunc(cfg.Kernels, entry)
+			if i >= 0 && slices.ContainsFunc(cfg.Kernels[i+1:], entry) {
+				i = -1 // the kernel is found by its name in the file, and refused as ambiguous
+			}
+		}
 	}
 	if i < 0 {
-		return t, nil
+		var err error
+		t.Known, err = Configured(cfg, nil, strict)
+		return t, err
 	}
 	k := &cfg.Kernels[i]
 	policy, err := policyOf(k, strict)
@@ -66,6 +76,35 @@ func Named(cfg *config.Config, name string, t Target, strict bool) (Target, erro
 	}
 	t.Name, t.Entry, t.Policy = k.Name, k.Entry, policy
 	return t, nil
+}
+
+// Misspelt says that a name which gpuemu.toml does not have is nearly one that it has: what is called so would pass
+// under limits that nobody meant for it. The name of a kernel in the document is right, whatever gpuemu.toml has.
+func (d *Document) Misspelt(cfg *config.Config, name string) error {
+	if cfg == nil || name == "" {
+		return nil
+	}
+	var known []string
+	for i := range cfg.Kernels {
+		known = append(known, cfg.Kernels[i].Name)
+		if cfg.Kernels[i].Entry != "" {
+			known = append(known, cfg.Kernels[i].Entry)
+		}
+	}
+	if slices.Contains(known, name) {
+		return nil
+	}
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		if k.Kernel == name || SourceName(k.Kernel) == name || slices.Contains(known, k.Name) {
+			return nil
+		}
+	}
+	hint := diag.Suggest(name, known, "")
+	if hint == "" {
+		return nil
+	}
+	return diag.Errorf(UnknownKernel, hint, "%s has no kernel %.200q", cfg.Path, name)
 }
 
 // policyOf is the policy that the configuration gives a kernel.

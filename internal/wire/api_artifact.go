@@ -13,8 +13,9 @@ type LintRequest struct {
 	Kernels []string `json:"kernels,omitempty"` // names in gpuemu.toml; none: all
 	Strict  bool     `json:"strict,omitempty"`  // limits count also where a figure is an estimate or not known
 
-	// PTX is a text to look at instead of files. Kernel is the name of what it holds: its policy is that of gpuemu.toml,
-	// else the documented limits are; "": all kernels in the text.
+	// PTX is a text to look at instead of files. Kernel is the name of what it holds, which gpuemu.toml may have; else,
+	// and without it, kernels that gpuemu.toml has by their names in the text have its limits, and others the documented
+	// ones.
 	PTX    *string `json:"ptx,omitempty"`
 	Kernel string  `json:"kernel,omitempty"`
 }
