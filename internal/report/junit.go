@@ -238,8 +238,8 @@ func (j *junit) testcase(r *verdict.Result) {
 // extraCase is a testcase that stands for no case of a campaign.
 type extraCase struct {
 	suite, name          string
-	fault, kind, message string // fault: "", failure, error or skipped
-	body                 []string
+	fault, kind, message string   // fault: "", failure, error or skipped
+	body                 []string // of the fault; of what passes or is skipped, what else there is to say
 }
 
 func (c *extraCase) counts() (n verdict.Counts) {
@@ -268,11 +268,17 @@ func (j *junit) extraSuite(cases []extraCase) {
 	for i := range cases {
 		c := &cases[i]
 		j.printf("    <testcase name=\"%s\" classname=\"gpuemu.%s\" time=\"0.000\"", xmlLine(c.name), xmlLine(c.suite))
-		switch c.fault {
-		case "":
+		switch {
+		case c.fault == "" && len(c.body) == 0:
 			j.printf("/>\n")
-		case "skipped":
-			j.printf(">\n      <skipped message=\"%s\"/>\n    </testcase>\n", xmlLine(c.message))
+		case c.fault == "":
+			j.printf(">\n      <system-out>%s</system-out>\n    </testcase>\n", xmlLines(c.body))
+		case c.fault == "skipped":
+			j.printf(">\n      <skipped message=\"%s\"/>\n", xmlLine(c.message))
+			if len(c.body) > 0 {
+				j.printf("      <system-out>%s</system-out>\n", xmlLines(c.body))
+			}
+			j.printf("    </testcase>\n")
 		default:
 			j.printf(">\n      <%s message=\"%s\" type=\"%s\">%s</%s>\n    </testcase>\n", c.fault, xmlLine(c.message),
 				xmlLine(c.kind), xmlLines(c.body), c.fault)

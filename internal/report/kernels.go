@@ -55,12 +55,22 @@ func (t *texter) lint() error {
 	return nil
 }
 
+// kernelLabel tells the kernels of one entry of gpuemu.toml apart: its name, and the one in the file where that is
+// another.
+func kernelLabel(name, kernel string) string {
+	switch name {
+	case "", kernel:
+		return kernel
+	}
+	return name + " (" + kernel + ")"
+}
+
 // lintCases are compiled kernels as test cases of JUnit: one per kernel.
 func lintCases(doc *inspect.Document) []extraCase {
 	var cases []extraCase
 	for i := range doc.Kernels {
 		k := &doc.Kernels[i]
-		c := extraCase{suite: "lint", name: strings.TrimSpace(k.Label() + " " + k.Arch)}
+		c := extraCase{suite: "lint", name: strings.TrimSpace(kernelLabel(k.Name, k.Kernel) + " " + k.Arch)}
 		for j := range k.Violations {
 			v := &k.Violations[j]
 			if v.Severity != artifact.Fault {
@@ -87,10 +97,7 @@ func artifactLines(c *inspect.Comparison, verbose bool) []string {
 		plural(c.Regressed, "regression"), c.Changed, c.Common, c.New, c.Vanished, 100*c.Threshold)}
 	for i := range c.Kernels {
 		k := &c.Kernels[i]
-		label := clean(k.Label())
-		if k.Name != "" && k.Kernel != k.Name {
-			label += " (" + clean(k.Kernel) + ")"
-		}
+		label := clean(kernelLabel(k.Name, k.Kernel))
 		switch k.Status {
 		case artifact.New:
 			lines = append(lines, "new: "+label+" is not in the baseline")
@@ -191,21 +198,29 @@ func codeChangeLines(c *inspect.CodeChange, verbose bool) []string {
 	return lines
 }
 
-// artifactCases are the changes of kernels as test cases of JUnit. Regressions are failures where they count.
+// artifactCases are the changes of kernels as test cases of JUnit. Regressions are failures where they count; other
+// changes pass, and say what changed.
 func artifactCases(c *inspect.Comparison, count bool) []extraCase {
 	var cases []extraCase
 	for i := range c.Kernels {
 		k := &c.Kernels[i]
-		one := extraCase{suite: "baseline", name: strings.TrimSpace("kernel " + k.Label() + " " + k.Arch)}
-		switch {
-		case k.Regression:
-			one.fault, one.kind, one.message = "skipped", "kernel_regression", changeText(k)
+		label := kernelLabel(k.Name, k.Kernel)
+		one := extraCase{suite: "baseline", name: strings.TrimSpace("kernel " + label + " " + k.Arch)}
+		switch k.Status {
+		case artifact.Vanished:
+			one.fault, one.message = "skipped", label+" is in the baseline and not here"
+		case artifact.New:
+			one.body = []string{clean(label) + " is not in the baseline"}
+		case artifact.Changed:
 			one.body = append([]string{changeText(k)}, codeChangeLines(k.Code, true)...)
+		default:
+			one.body = failedLine(clean(label), k.Code)
+		}
+		if k.Regression {
+			one.fault, one.kind, one.message = "skipped", "kernel_regression", changeText(k)
 			if count {
 				one.fault = "failure"
 			}
-		case k.Status == artifact.Vanished:
-			one.fault, one.message = "skipped", k.Label()+" is in the baseline and not here"
 		}
 		cases = append(cases, one)
 	}

@@ -50,7 +50,7 @@ func TestReportWithLint(t *testing.T) {
 		t.Error(fault)
 	}
 	for _, want := range []string{`<testsuite name="lint" tests="2" failures="1" errors="1" skipped="0"`,
-		`<testcase name="net/k sm_80" classname="gpuemu.lint"`, `type="artifact-unreadable"`} {
+		`<testcase name="net/k (k) sm_80" classname="gpuemu.lint"`, `type="artifact-unreadable"`} {
 		if !strings.Contains(junit.String(), want) {
 			t.Errorf("the XML lacks %q:\n%s", want, junit.String())
 		}
@@ -178,6 +178,35 @@ func TestComparisonJUnit(t *testing.T) {
 		if fault := junitFault(b.Bytes()); fault != "" {
 			t.Error(fault)
 		}
+	}
+}
+
+// TestKernelsOfOneEntryInJUnit: readers of JUnit know a case by its name alone, so each kernel has its own; what changed
+// is told also where it fails nothing.
+func TestKernelsOfOneEntryInJUnit(t *testing.T) {
+	c := kernelComparison()
+	c.Artifacts.Kernels = append(c.Artifacts.Kernels,
+		inspect.Change{Name: "worse", Change: artifact.Change{Kernel: "v", Arch: "sm_90", Status: artifact.Vanished}})
+	var b bytes.Buffer
+	if err := ComparisonJUnit(&b, c, false); err != nil {
+		t.Fatal(err)
+	}
+	if fault := junitFault(b.Bytes()); fault != "" {
+		t.Error(fault)
+	}
+	for _, want := range []string{`name="kernel worse (w) sm_90"`, `name="kernel worse (v) sm_90"`,
+		`message="worse (v) is in the baseline and not here"`, `name="kernel other"`, "code: other constants",
+		"k.ptx:9 (k.cu:2): first", "fourth", "fresh is not in the baseline", "the code of odd was not compared"} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("no %q, or more than one, in\n%s", want, b.String())
+		}
+	}
+	doc := lintDocument(t)
+	other := doc.Kernels[0]
+	other.Kernel = "l"
+	doc.Kernels = append(doc.Kernels, other)
+	if cases := lintCases(doc); cases[0].name != "net/k (k) sm_80" || cases[1].name != "net/k (l) sm_80" {
+		t.Errorf("cases of lint are called %q and %q", cases[0].name, cases[1].name)
 	}
 }
 
