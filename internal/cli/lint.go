@@ -192,15 +192,6 @@ func (f *kernelFlags) files() (files []string, name string, err error) {
 			files = append(files, path)
 		}
 	}
-	for _, path := range files {
-		info, err := os.Stat(path)
-		switch {
-		case err != nil:
-			return nil, "", readError(err)
-		case info.IsDir():
-			return nil, "", diag.Errorf(ReadFailed, "name the files in it", "%s is a directory", path)
-		}
-	}
 	return files, name, nil
 }
 

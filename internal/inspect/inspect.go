@@ -9,6 +9,7 @@ package inspect
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -326,6 +327,10 @@ func unread(t *Target, err error) Unread {
 	u := Unread{Name: t.Name, Code: string(diag.CodeOf(err)), Message: err.Error(), Hint: diag.HintOf(err), Err: err}
 	if len(t.Files) > 0 {
 		u.File = t.Files[0]
+	}
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		u.File = t.relative(at.Path) // of several files the one that is not there
 	}
 	var e *diag.Error
 	if errors.As(err, &e) {
