@@ -398,6 +398,9 @@ func (s *Server) saveBaseline(ctx context.Context, req *wire.BaselineRequest) (*
 		return nil, err
 	}
 	src, err := s.comparable(ctx, p, req.Campaign, kernels.Total > 0)
+	if diag.CodeOf(err) == NoCampaign && len(kernels.Unread) > 0 {
+		return nil, kernels.Unread[0].Err // it keeps the kernels from being the baseline, which would need no campaign
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -495,7 +498,7 @@ func (s *Server) diff(ctx context.Context, req *wire.DiffRequest) (*wire.DiffRep
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.comparable(ctx, p, req.Against, kernels.Total > 0)
+	src, err := s.comparable(ctx, p, req.Against, kernels.Total+len(kernels.Unread) > 0)
 	if err != nil {
 		return nil, err
 	}
