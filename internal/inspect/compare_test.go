@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/artifact"
+	"gpuemu/internal/diag"
 )
 
 // kernel is a module with one kernel that adds a constant n times.
@@ -181,6 +182,41 @@ func TestDropTexts(t *testing.T) {
 	s.DropTexts()
 	if _, ok, err := s.Text(&s.Kernels[0].Metrics); len(s.Texts) != 1 || !ok || err != nil {
 		t.Errorf("%d texts are left, %v, %v", len(s.Texts), ok, err)
+	}
+}
+
+// TestCheckFigures: a baseline with figures that no kernel has, or with a kernel twice, compares with nothing real.
+// Kernels of one name in machine code are no fault, and what is kept is never refused.
+func TestCheckFigures(t *testing.T) {
+	fresh := func() *Snapshot { return snapshot(t, map[string]string{"k": kernel("k", one, 1)}) }
+	for name, spoil := range map[string]func(*artifact.Metrics){
+		"registers":                func(m *artifact.Metrics) { m.Registers.Value = -1 },
+		"bytes of spill stores":    func(m *artifact.Metrics) { m.SpillStores = &artifact.Figure{Value: -4} },
+		"bytes of local memory":    func(m *artifact.Metrics) { m.Local.Value = -8 },
+		"instructions":             func(m *artifact.Metrics) { m.PTXCode.Total = -1 },
+		"bytes of constant memory": func(m *artifact.Metrics) {
+			m.Constant = []artifact.Bank{{Bytes: artifact.Figure{Value: -1}}}
+		},
+	} {
+		s := fresh()
+		spoil(&s.Kernels[0].Metrics)
+		if err := s.Check("b%d.json"); diag.CodeOf(err) != BadSnapshot ||
+			!strings.Contains(err.Error(), `b%d.json: stored kernel 0, "k", has fewer than 0 `+name) {
+			t.Errorf("negative %s: %v", name, err)
+		}
+	}
+	s := fresh()
+	s.Kernels = append(s.Kernels, s.Kernels[0])
+	if err := s.Check("b"); diag.CodeOf(err) != BadSnapshot || !strings.Contains(err.Error(), "is there twice") {
+		t.Errorf("a kernel twice: %v", err)
+	}
+	twins := NewSnapshot()
+	for range 2 {
+		twins.Add("k", s.Kernels[0].Metrics, nil)
+		twins.Add("k", artifact.Metrics{Kernel: "k", Sources: []artifact.Source{{Kind: artifact.Cubin}}}, nil)
+	}
+	if err := twins.Check("b"); err != nil || len(twins.Kernels) != 3 {
+		t.Errorf("%d kernels are kept: %v", len(twins.Kernels), err)
 	}
 }
 

@@ -34,7 +34,8 @@ type Snapshot struct {
 	// Dropped are the digests of texts that were too long to be kept.
 	Dropped []string `json:"dropped,omitempty"`
 
-	kept int // bytes of text so far
+	kept   int                // bytes of text so far
+	places map[textPlace]bool // of the kernels that were added
 }
 
 // Record is one kernel.
@@ -53,7 +54,8 @@ func (r *Record) Label() string {
 
 // NewSnapshot returns an empty one.
 func NewSnapshot() *Snapshot {
-	return &Snapshot{Format: SnapshotFormat, Kernels: []Record{}, Texts: map[string][]byte{}}
+	return &Snapshot{Format: SnapshotFormat, Kernels: []Record{}, Texts: map[string][]byte{},
+		places: map[textPlace]bool{}}
 }
 
 // Snapshot returns what is kept of a document.
@@ -81,7 +83,14 @@ func (d *Document) ByLabel() (labels []string, by map[string]*Snapshot) {
 
 // Add adds a kernel with its text.
 func (s *Snapshot) Add(name string, m artifact.Metrics, texts map[string]string) {
-	s.Kernels = append(s.Kernels, Record{Name: name, Metrics: m})
+	r := Record{Name: name, Metrics: m}
+	if at, ok := r.textPlace(); ok {
+		if s.places[at] {
+			return // a fatbin may have the same text several times
+		}
+		s.places[at] = true
+	}
+	s.Kernels = append(s.Kernels, r)
 	src, ok := m.Source(artifact.PTX)
 	text, known := texts[src.Digest]
 	if !ok || !known || s.Texts[src.Digest] != nil {
@@ -146,13 +155,70 @@ func (s *Snapshot) Check(what string) error {
 		return diag.Errorf(BadSnapshot, "update gpuemu, or store the kernels again: gpuemu lint",
 			"%s: stored kernels have format %d, this program reads %d", what, s.Format, SnapshotFormat)
 	}
+	fault := func(format string, args ...any) error {
+		return diag.Errorf(BadSnapshot, "store the kernels again: gpuemu lint", "%s: %s", what,
+			fmt.Sprintf(format, args...))
+	}
+	seen := map[textPlace]bool{}
 	for i := range s.Kernels {
-		if m := &s.Kernels[i].Metrics; m.Kernel == "" || len(m.Sources) == 0 {
-			return diag.Errorf(BadSnapshot, "store the kernels again: gpuemu lint",
-				"%s: stored kernel %d has no name or no source", what, i)
+		r := &s.Kernels[i]
+		m := &r.Metrics
+		if m.Kernel == "" || len(m.Sources) == 0 {
+			return fault("stored kernel %d has no name or no source", i)
+		}
+		if name := negative(m); name != "" {
+			return fault("stored kernel %d, %.200q, has fewer than 0 %s", i, m.Kernel, name)
+		}
+		if at, ok := r.textPlace(); ok {
+			if seen[at] {
+				return fault("stored kernel %d, %.200q, is there twice", i, m.Kernel)
+			}
+			seen[at] = true
 		}
 	}
 	return nil
+}
+
+// textPlace is where a kernel of a PTX text stands: at one place there is one kernel. Machine code may have several of
+// one name, since every object of an archive brings its own.
+type textPlace struct {
+	name, kernel, arch, file, digest string
+	line                             int
+}
+
+// textPlace is the place of a kernel that was read from one PTX text and nothing else.
+func (r *Record) textPlace() (at textPlace, ok bool) {
+	m := &r.Metrics
+	if m.Kind() != artifact.PTX {
+		return at, false
+	}
+	src := &m.Sources[0]
+	return textPlace{r.Name, m.Kernel, m.Arch, src.File, src.Digest, src.Line}, true
+}
+
+// negative names a figure that is below 0, as no kernel has it; "" if there is none.
+func negative(m *artifact.Metrics) string {
+	for _, f := range []struct {
+		name string
+		*artifact.Figure
+	}{{"registers", m.Registers}, {"bytes of spill stores", m.SpillStores}, {"bytes of spill loads", m.SpillLoads},
+		{"bytes of stack", m.Stack}, {"bytes of local memory", m.Local}, {"bytes of shared memory", m.SharedStatic},
+		{"barriers", m.Barriers}} {
+		if f.Figure != nil && f.Value < 0 {
+			return f.name
+		}
+	}
+	for i := range m.Constant {
+		if m.Constant[i].Bytes.Value < 0 {
+			return "bytes of constant memory"
+		}
+	}
+	for _, c := range []*artifact.Code{m.PTXCode, m.SASSCode} {
+		if c != nil && c.Total < 0 {
+			return "instructions"
+		}
+	}
+	return ""
 }
 
 // pack compresses a text.
