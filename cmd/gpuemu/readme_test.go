@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,7 +27,17 @@ func TestLintPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	runPage(t, filepath.Join(root, "docs", "lint.md"), 7)
+	page := filepath.Join(root, "docs", "lint.md")
+	runPage(t, page, 7)
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\b(bins|changed)\.[a-z]+\b`).FindAllString(string(text), -1) {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("the page names a file of the example: %v", err)
+		}
+	}
 }
 
 // TestEmulatePage does the same for docs/emulate.md, in a copy of examples/emulate. The launch file that the page shows

@@ -85,7 +85,8 @@ func newOp() Op { return Op{Timeout: DefaultTimeout} }
 
 func opKeys(o *Op) []key {
 	kernel := &OpKernel{}
-	nested := table(launchKeys(&kernel.Launch), func(r *reader, n *node) {
+	const entry = "default: the one called name, else the only one"
+	nested := table(launchKeys(&kernel.Launch, entry), func(r *reader, n *node) {
 		o.Kernel = kernel
 		r.needOne(n, "ptx", "cubin")
 	})
@@ -119,11 +120,12 @@ func opKeys(o *Op) []key {
 	}
 }
 
-func launchKeys(l *Launch) []key {
+// launchKeys are those of a compiled kernel; entry says what stands for a missing entry.
+func launchKeys(l *Launch, entry string) []key {
 	return []key{
 		{"ptx", "PTX file", text(&l.PTX)},
 		{"cubin", "compiled image", text(&l.Cubin)},
-		{"entry", "name of the kernel in that file; default: the one called name, else the only one", text(&l.Entry)},
+		{"entry", "name of the kernel in that file; " + entry, text(&l.Entry)},
 		{"grid", `blocks along x, y, z: whole numbers or expressions, ["(N+255)/256"]`, extents(&l.Grid)},
 		{"block", "threads along x, y, z: whole numbers or expressions", extents(&l.Block)},
 		{"shared", "bytes of dynamic shared memory: a whole number or an expression", size(&l.Shared, 0)},
@@ -153,7 +155,7 @@ func kernelKeys(k *Kernel) []key {
 		{"tolerances", docTolerances, tolerances(&k.Tolerances)},
 		{"invariants", docInvariants, invariants(&k.Invariants, &k.InvariantsOff)},
 		{"artifact_checks", "limits on the compiled kernel", checks},
-	}, launchKeys(&k.Launch)...)
+	}, launchKeys(&k.Launch, "default: the one called name, else all of them")...)
 	return append(keys, limitKeys(&k.Checks)...)
 }
 

@@ -48,8 +48,8 @@ func lintProject(
 	return lookAt(ctx, st, p, targets)
 }
 
-// lintText looks at a PTX text and stores what it found under the names of the kernels in gpuemu.toml or in the text, or
-// under name where that is given and the text has one kernel. A text that cannot be read is an error.
+// lintText looks at a PTX text and stores what it found under the names of the kernels in gpuemu.toml or in the text,
+// or under name where that is given and the text has one kernel. A text that cannot be read is an error.
 func lintText(
 	ctx context.Context, st *store.Store, p campaign.Project, text, name string, strict bool,
 ) (*inspect.Document, error) {

@@ -181,8 +181,8 @@ func TestComparisonJUnit(t *testing.T) {
 	}
 }
 
-// TestKernelsOfOneEntryInJUnit: readers of JUnit know a case by its name alone, so each kernel has its own; what changed
-// is told also where it fails nothing.
+// TestKernelsOfOneEntryInJUnit: readers of JUnit know a case by its name alone, so each kernel has its own; what
+// changed is told also where it fails nothing.
 func TestKernelsOfOneEntryInJUnit(t *testing.T) {
 	c := kernelComparison()
 	c.Artifacts.Kernels = append(c.Artifacts.Kernels,
