@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"gpuemu/internal/cubin"
 	"gpuemu/internal/cudatool"
@@ -68,7 +69,8 @@ func (o *Options) tools(ctx context.Context) *cudatool.Tools {
 // Load reads a file, and compiles it first if it is a CUDA source. Where no compiler is installed the error has the
 // code cudatool.Missing.
 func Load(ctx context.Context, path string, o Options) (*File, error) {
-	f, err := os.Open(path)
+	// O_NONBLOCK: opening a pipe that nobody writes to must fail below and not hang here.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, diag.Errorf(Unreadable, "check the path", "%w", err)
 	}
@@ -139,8 +141,9 @@ func detectELF(data []byte) Format {
 
 // startsAsPTX reports whether the first thing behind comments and white space is .version.
 func startsAsPTX(text []byte) bool {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	for {
-		text = bytes.TrimLeft(text, " \t\r\n\ufeff")
+		text = bytes.TrimLeft(text, " \t\r\n")
 		switch {
 		case bytes.HasPrefix(text, []byte("//")):
 			_, text, _ = bytes.Cut(text, []byte("\n"))

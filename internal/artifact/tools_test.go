@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
@@ -28,6 +30,29 @@ func standIn(t *testing.T, name, script string) *cudatool.Tool {
 func fixture(t *testing.T, parts ...string) string {
 	t.Helper()
 	return filepath.Join(append([]string{testkit.Root(t), "testdata"}, parts...)...)
+}
+
+// TestPipe: a pipe that nobody writes to is refused; opening it as other files are opened would never end.
+func TestPipe(t *testing.T) {
+	for _, name := range []string{"pipe.ptx", "pipe.cu"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := Load(context.Background(), path, Options{})
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if diag.CodeOf(err) != Unreadable || !strings.Contains(err.Error(), "this is no regular file") {
+				t.Errorf("Load(%s) = %v, want %s", name, err, Unreadable)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("Load(%s) waits for somebody to write", name)
+		}
+	}
 }
 
 // TestDisassembled: where cuobjdump is installed a cubin has its instructions, too, if that is asked for.

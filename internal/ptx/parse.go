@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -26,6 +27,9 @@ func ReadFile(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !info.Mode().IsRegular() { // a pipe that nobody writes to would never be read to its end
+		return nil, &os.PathError{Op: "read", Path: path, Err: errors.New("this is no regular file")}
+	}
 	if info.Size() > maxSource {
 		return nil, tooLarge(path, info.Size())
 	}
@@ -46,7 +50,8 @@ func Parse(name, src string) (*File, error) {
 	if len(src) > maxSource {
 		return nil, tooLarge(name, int64(len(src)))
 	}
-	src = strings.TrimRight(src, "\x00") // images in fatbins are padded
+	src = strings.TrimRight(src, "\x00")    // images in fatbins are padded
+	src = strings.TrimPrefix(src, "\ufeff") // editors write a byte-order mark, which no column counts
 	p := &parser{lex: lexer{name: name, src: src}, file: &File{Name: name, src: src},
 		mnemonics: map[string]*mnemonic{}}
 	// An instruction has some 30 bytes of text, two or three operands, and a new register.

@@ -306,6 +306,24 @@ func TestExternal(t *testing.T) {
 	}
 }
 
+// TestByteOrderMark: a text that an editor marked as UTF-8 is read, and its places are those that editors show.
+func TestByteOrderMark(t *testing.T) {
+	f := parseString(t, "\ufeff.version 8.0 .target sm_80 .entry k() { ret; }")
+	if got, want := f.Position(f.Kernels()[0].Code[0].Pos).String(), "test.ptx:1:41"; got != want {
+		t.Errorf("ret stands at %s, want %s", got, want)
+	}
+	for text, want := range map[string]string{
+		"\ufeff.version 8.0 nonsense":       "e.ptx:1:14: ",
+		"\ufeff.version 8.0\n.target 7,":    "e.ptx:2:9: ",
+		"\ufeff\ufeff.version 8.0":          "e.ptx:1:1: ", // one mark alone is a mark
+		".version 8.0\n\ufeff.target sm_80": "e.ptx:2:1: ",
+	} {
+		if _, err := Parse("e.ptx", text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want an error at %s", text, err, want)
+		}
+	}
+}
+
 func TestPosition(t *testing.T) {
 	f := parseString(t, kernelOf("  ret;"))
 	in := f.Kernels()[0].Code[0]
