@@ -138,7 +138,7 @@ func place(file string, p artifact.Place) string {
 
 // origins are the words for where a figure comes from.
 var origins = map[artifact.Origin]string{artifact.Declared: "PTX", artifact.Estimated: "estimated from PTX",
-	artifact.FromCubin: "cubin", artifact.FromSASS: "SASS"}
+	artifact.FromCubin: "cubin", artifact.FromPtxas: "ptxas", artifact.FromSASS: "SASS"}
 
 // figureText are the figures of a kernel by their origins, the surest first.
 func figureText(m *artifact.Metrics) string {
@@ -161,8 +161,8 @@ func figureText(m *artifact.Metrics) string {
 		groups[origin] = append(groups[origin], text)
 	}
 	var parts []string
-	for _, origin := range []string{origins[artifact.FromCubin], origins[artifact.FromSASS], origins[artifact.Declared],
-		origins[artifact.Estimated], unknown} {
+	for _, origin := range []string{origins[artifact.FromCubin], origins[artifact.FromPtxas], origins[artifact.FromSASS],
+		origins[artifact.Declared], origins[artifact.Estimated], unknown} {
 		if len(groups[origin]) > 0 {
 			parts = append(parts, origin+": "+strings.Join(groups[origin], ", "))
 		}

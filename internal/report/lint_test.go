@@ -265,6 +265,21 @@ func TestLintText(t *testing.T) {
 	}
 }
 
+// TestFigureOrigins: a figure is shown whatever it comes from.
+func TestFigureOrigins(t *testing.T) {
+	for origin, want := range map[artifact.Origin]string{
+		artifact.FromCubin: "cubin: spills 720 B; ", artifact.FromPtxas: "ptxas: spills 720 B; ",
+		artifact.FromSASS: "SASS: spills 720 B; ", artifact.Declared: "PTX: spills 720 B; ",
+		artifact.Estimated: "estimated from PTX: spills 720 B; ",
+	} {
+		m := &artifact.Metrics{SpillStores: &artifact.Figure{Value: 344, Origin: origin},
+			SpillLoads: &artifact.Figure{Value: 376, Origin: origin}}
+		if got := figureText(m); got != want+"not known: registers, stack, local, shared, instructions" {
+			t.Errorf("figures of origin %s are shown as %q", origin, got)
+		}
+	}
+}
+
 func TestLintConclusion(t *testing.T) {
 	for want, d := range map[string]inspect.Document{
 		"passed: 1 kernel":                   {Counts: inspect.Counts{Total: 1, Passed: 1}},
