@@ -55,6 +55,30 @@ func (c *counter) add(op, mnemonic string, class Class, predicated bool, access 
 	}
 }
 
+// merge adds what another counter has counted.
+func (c *counter) merge(other *counter) {
+	c.result.Total += other.result.Total
+	c.result.Predicated += other.result.Predicated
+	for op, n := range other.result.Opcodes {
+		c.result.Opcodes[op] += n
+	}
+	for class, n := range other.result.Classes {
+		c.result.Classes[class] += n
+	}
+	for access, n := range other.accesses {
+		c.accesses[access] += n
+	}
+	for name, theirs := range other.mnemonics {
+		ours := c.mnemonics[name]
+		if ours == nil {
+			ours = &Mnemonic{Name: name}
+			c.mnemonics[name] = ours
+		}
+		ours.Count += theirs.Count
+		ours.Places = append(ours.Places, theirs.Places[:min(len(theirs.Places), maxPlaces-len(ours.Places))]...)
+	}
+}
+
 // code is what was counted.
 func (c *counter) code() *Code {
 	r := &c.result

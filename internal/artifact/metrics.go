@@ -117,9 +117,13 @@ type Param struct {
 	Size   int    `json:"size"`
 }
 
-// Code is what instructions a kernel has, in one dialect. Functions that it calls are not counted.
+// Code is what instructions a kernel has, in one dialect. In PTX the functions that it calls, directly or not, count
+// once each; where it calls through a pointer, all functions of the text do. In SASS they count where the listing has
+// them under the name of the kernel.
 type Code struct {
-	Total      int            `json:"total"`
+	Total int `json:"total"`
+	// Partial says why some code that the kernel executes is not counted; "" where nothing is known to be missing.
+	Partial    string         `json:"partial,omitempty"`
 	Predicated int            `json:"predicated"` // instructions that a predicate may switch off; not those it always does
 	Opcodes    map[string]int `json:"opcodes"`    // "ld", "HMMA"
 	Classes    map[Class]int  `json:"classes"`    // those that occur; an instruction counts in one class
@@ -128,7 +132,7 @@ type Code struct {
 	Mnemonics []Mnemonic `json:"mnemonics"`
 	Patterns  []string   `json:"patterns,omitempty"` // those of WellKnown that occur
 
-	// Shape of the control flow; nil where it is not looked at.
+	// Shape of the control flow, of the kernel alone; nil where it is not looked at.
 	Blocks      *int `json:"blocks,omitempty"`
 	Loops       *int `json:"loops,omitempty"`
 	DeepestLoop *int `json:"deepest_loop,omitempty"` // 1: loops are not nested

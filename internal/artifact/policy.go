@@ -99,6 +99,7 @@ func Lint(m *Metrics, p Policy) Result {
 	l.limit(ExcessiveShared, "bytes of static shared memory", m.SharedStatic, p.MaxShared, needCubin)
 	l.limit(ExcessiveInstructions, "instructions", m.Instructions(), p.MaxInstructions,
 		"give the PTX, or a listing of cuobjdump -sass")
+	l.partial(ExcessiveInstructions, p.MaxInstructions)
 	for _, pat := range p.Required {
 		l.required(pat)
 	}
@@ -152,6 +153,26 @@ func (l *linter) limit(kind ViolationKind, what string, actual *Figure, most *in
 	}
 	l.add(v, !actual.Estimated())
 }
+
+// partial notes that a limit on instructions which is kept says little: some code is not counted.
+func (l *linter) partial(kind ViolationKind, most *int) {
+	counted := l.m.Instructions()
+	if most == nil || counted == nil || counted.Value > *most {
+		return
+	}
+	l.dialects(func(d pattern.Dialect, kindOf SourceKind, c *Code) {
+		if c.Partial == "" || d == pattern.PTX && l.m.SASSCode != nil { // those of the machine are held to the limit
+			return
+		}
+		src, _ := l.m.Source(kindOf)
+		l.add(Violation{Kind: kind, Actual: counted, Limit: most, File: src.File, Place: src.Place, Hint: wholeCode,
+			Message: fmt.Sprintf("%s: more than the %d counted instructions, at most %d are allowed: %s", l.m.Kernel,
+				counted.Value, *most, c.Partial)}, false)
+	})
+}
+
+// wholeCode is what helps where code is not in the text.
+const wholeCode = "give the text with all functions that are called, or a listing of the linked code"
 
 // known names what the record was read from.
 func (l *linter) known() string {
@@ -230,10 +251,17 @@ func (l *linter) forbidden(pat pattern.Pattern) {
 		}
 		looked = true
 		src, _ := l.m.Source(kind)
+		found := false
 		for _, m := range c.Mnemonics {
 			if pat.Match(d, m.Name) {
 				l.found(pat, src, m)
+				found = true
 			}
+		}
+		if !found && c.Partial != "" {
+			l.add(Violation{Kind: ForbiddenPatternFound, Pattern: pat.String(), File: src.File, Place: src.Place,
+				Hint:    wholeCode,
+				Message: fmt.Sprintf("%s: the forbidden pattern %q cannot be ruled out: %s", l.m.Kernel, pat, c.Partial)}, false)
 		}
 	})
 	if looked {

@@ -93,16 +93,17 @@ func TestKnownFigures(t *testing.T) {
 func TestKnownCode(t *testing.T) {
 	f := load(t, "known.ptx")
 	c := one(t, f, "first").PTXCode
-	check(t, "total", c.Total, 33)
+	// 33 of the kernel and 5 of what it calls: ld.param, mov, st.local, st.param, ret.
+	check(t, "total", c.Total, 38)
 	check(t, "predicated", c.Predicated, 3)
-	check(t, "classes", c.Classes, map[Class]int{Memory: 9, Move: 4, FP32: 2, FP64: 1, Half: 1, Barrier: 3, Tensor: 2,
-		Warp: 1, Int: 4, Branch: 3, Call: 1, Convert: 1, Atomic: 1})
-	check(t, "opcodes", c.Opcodes, map[string]int{"ld": 4, "st": 4, "cp": 3, "cvta": 1, "mov": 3, "fma": 2, "mul": 1,
-		"add": 3, "bar": 1, "ldmatrix": 1, "mma": 1, "shfl": 1, "setp": 2, "bra": 2, "call": 1, "cvt": 1, "red": 1, "ret": 1})
+	check(t, "classes", c.Classes, map[Class]int{Memory: 12, Move: 5, FP32: 2, FP64: 1, Half: 1, Barrier: 3, Tensor: 2,
+		Warp: 1, Int: 4, Branch: 4, Call: 1, Convert: 1, Atomic: 1})
+	check(t, "opcodes", c.Opcodes, map[string]int{"ld": 5, "st": 6, "cp": 3, "cvta": 1, "mov": 4, "fma": 2, "mul": 1,
+		"add": 3, "bar": 1, "ldmatrix": 1, "mma": 1, "shfl": 1, "setp": 2, "bra": 2, "call": 1, "cvt": 1, "red": 1, "ret": 2})
 	check(t, "memory", c.Memory, []Access{
-		{"atomic", "global", 32, 1}, {"copy", "shared.global", 128, 1}, {"load", "global", 128, 1}, {"load", "param", 32, 1},
-		{"load", "param", 64, 2}, {"load", "shared", 128, 1}, {"store", "global", 64, 1}, {"store", "local", 32, 1},
-		{"store", "param", 32, 1}, {"store", "shared", 32, 1}})
+		{"atomic", "global", 32, 1}, {"copy", "shared.global", 128, 1}, {"load", "global", 128, 1}, {"load", "param", 32, 2},
+		{"load", "param", 64, 2}, {"load", "shared", 128, 1}, {"store", "global", 64, 1}, {"store", "local", 32, 2},
+		{"store", "param", 32, 2}, {"store", "shared", 32, 1}})
 	check(t, "patterns", c.Patterns, []string{"ld.global.v4", "ld.global.nc", "st.global.v2", "st.local", "cp.async",
 		"mma.*", "ldmatrix", "shfl.sync", "red.*", "bar.sync", "*.f64", "call"})
 	check(t, "the shape", []int{*c.Blocks, *c.Loops, *c.DeepestLoop}, []int{5, 2, 2})
@@ -190,7 +191,7 @@ func TestCountsAgreeWithText(t *testing.T) {
 		for i := range f.Kernels {
 			m := &f.Kernels[i]
 			kernels++
-			if want := statements(string(text), m.Kernel); m.PTXCode.Total != want {
+			if want := statements(t, string(text), m.Kernel); m.PTXCode.Total != want {
 				t.Errorf("%s: %s has %d instructions, its text %d", path, m.Kernel, m.PTXCode.Total, want)
 			}
 			sum := 0
@@ -207,13 +208,63 @@ func TestCountsAgreeWithText(t *testing.T) {
 
 var comments = regexp.MustCompile(`(?s)//[^\n]*|/\*.*?\*/|\.loc\s[^\n]*`) // and debug lines
 
-// statements counts the statements in the body of a kernel that are no declarations.
-func statements(text, kernel string) int {
+// defined is a function with a body in a text without comments: its name is in the first or second group.
+var defined = regexp.MustCompile(`\.entry\s+([\w$]+)\s*\(|\.func\s+(?:\([^)]*\)\s*)?([\w$]+)\s*(?:\([^)]*\))?[^;{]*\{`)
+
+// statements counts the statements that are no declarations in the body of a kernel and in those of the functions whose
+// names stand in it, and so on. A call of what a register holds stands for all functions.
+func statements(t *testing.T, text, kernel string) int {
+	t.Helper()
 	text = comments.ReplaceAllString(text, "")
-	at := regexp.MustCompile(`\.entry\s+` + regexp.QuoteMeta(kernel) + `\s*\(`).FindStringIndex(text)
-	body := text[at[1]:]
-	body = body[strings.Index(body, "{")+1:]
-	n, depth := 0, 1
+	bodies := map[string]string{}
+	entries := map[string]bool{}
+	for _, at := range defined.FindAllStringSubmatchIndex(text, -1) {
+		name := ""
+		if at[2] >= 0 {
+			name = text[at[2]:at[3]]
+			entries[name] = true
+		} else {
+			name = text[at[4]:at[5]]
+		}
+		_, body, _ := strings.Cut(text[at[0]:], "{")
+		bodies[name] = body[:bodyEnd(body)]
+	}
+	n, todo, seen := 0, []string{kernel}, map[string]bool{kernel: true}
+	for len(todo) > 0 {
+		body := bodies[todo[0]]
+		todo = todo[1:]
+		n += count(body)
+		pointer := regexp.MustCompile(`\bcall[^;]*?%rd?\d+\s*[,;]`).MatchString(body)
+		for name := range bodies {
+			named := regexp.MustCompile(`(^|[^\w$])` + regexp.QuoteMeta(name) + `($|[^\w$])`).MatchString(body)
+			if !seen[name] && !entries[name] && (named || pointer) {
+				seen[name] = true
+				todo = append(todo, name)
+			}
+		}
+	}
+	return n
+}
+
+// bodyEnd is where the brace that closes a body stands.
+func bodyEnd(body string) int {
+	depth := 1
+	for i, c := range body {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(body)
+}
+
+// count counts the statements of a body.
+func count(body string) int {
+	n := 0
 	word := ""
 	vector := 0 // braces of operands: they do not begin a statement
 	for _, c := range body {
@@ -224,12 +275,7 @@ func statements(text, kernel string) int {
 		case c == '}' && vector > 0:
 			vector--
 			word += "}"
-		case c == '{':
-			depth++
-		case c == '}':
-			if depth--; depth == 0 {
-				return n
-			}
+		case c == '{' || c == '}':
 		case c == ':' && !strings.ContainsAny(strings.TrimSpace(word), " \t\n.") && vector == 0:
 			word = "" // a label
 		case c == ';':
@@ -241,7 +287,7 @@ func statements(text, kernel string) int {
 			word += string(c)
 		}
 	}
-	return -1
+	return n
 }
 
 // isInstruction reports whether a statement is none of the directives that end with a semicolon.
@@ -392,8 +438,14 @@ func TestTooMuchCalled(t *testing.T) {
 	m.work = 35 // the kernel has 33 instructions, what it calls has 5
 	r := m.kernel(file.Kernels()[0])
 	if r.SharedStatic != nil || r.SharedDynamic != nil || r.Sources[0].Code != "" || len(r.Notes) != 1 ||
-		r.Registers == nil {
-		t.Errorf("%+v, want no shared memory, no digest and a note", r)
+		r.Registers == nil || r.PTXCode.Total != 33 || r.PTXCode.Partial == "" {
+		t.Errorf("%+v, want no shared memory, no digest, the kernel's own code and a note", r)
+	}
+	check(t, "local memory", r.Local, figure(12+20, Declared))
+	m = newModule(file)
+	m.work, m.staticLocal = 35, true
+	if r := m.kernel(file.Kernels()[0]); r.Local != nil || r.Stack != nil || len(r.Notes) != 2 {
+		t.Errorf("with local memory of the module: %+v, want none and two notes", r)
 	}
 }
 

@@ -20,20 +20,36 @@ type module struct {
 	compiler string
 	files    map[int]string // source files by number
 	bodies   map[string]*ptx.Function
-	calls    map[*ptx.Function]calls
-	locals   map[*ptx.Function]*int // nil while it is computed, and where it has no limit
-	work     int                    // instructions that may still be looked at to follow calls
+	statics  map[*ptx.Variable]bool // variables of the module itself
+	// staticLocal says that some of them are in local memory: who uses those is known of code that was followed.
+	staticLocal bool
+	calls       map[*ptx.Function]calls
+	counts      map[*ptx.Function]*counter
+	locals      map[*ptx.Function]localSize
+	work        int // instructions that may still be looked at to follow calls
 }
 
 // maxWork is how many instructions are looked at, again and again, to follow the calls of a module's kernels: kernels
 // of a library that share functions take a tenth of it, and it is some ten seconds.
 const maxWork = 8 << 20
 
-// calls are the functions that a function names. pointer says that it calls whatever a register holds.
+// calls are the functions that a function names. outside is one of those that have no body in the text; pointer says
+// that the function calls whatever a register holds.
 type calls struct {
 	list    []*ptx.Function
+	outside string
 	pointer bool
 }
+
+// localSize is an amount of local memory. unknown says why it is not known.
+type localSize struct {
+	bytes   int
+	unknown string
+}
+
+// systemCalls are the functions that every GPU has and no text has the code of (PTX Writer's Guide to Interoperability,
+// "System Calls"). They add nothing to the local memory of a kernel, as cubins of kernels that print and assert show.
+var systemCalls = map[string]bool{"vprintf": true, "__assertfail": true, "malloc": true, "free": true}
 
 // ptxMetrics makes the records of all kernels of a text.
 func ptxMetrics(file *ptx.File, text, sum string) []Metrics {
@@ -53,10 +69,17 @@ func ptxMetrics(file *ptx.File, text, sum string) []Metrics {
 
 func newModule(file *ptx.File) *module {
 	m := &module{File: file, files: map[int]string{}, bodies: map[string]*ptx.Function{}, work: maxWork,
-		calls: map[*ptx.Function]calls{}, locals: map[*ptx.Function]*int{}}
+		statics: map[*ptx.Variable]bool{}, calls: map[*ptx.Function]calls{}, counts: map[*ptx.Function]*counter{},
+		locals: map[*ptx.Function]localSize{}}
 	for _, f := range file.Functions {
 		if f.Body != nil {
 			m.bodies[f.Name] = f
+		}
+	}
+	for _, item := range file.Items {
+		if v, ok := item.(*ptx.Variable); ok {
+			m.statics[v] = true
+			m.staticLocal = m.staticLocal || baseSpace(v.Space) == "local"
 		}
 	}
 	return m
@@ -86,12 +109,21 @@ func (m *module) kernel(fn *ptx.Function) Metrics {
 	if ok {
 		src.Code = codeDigest(reached)
 		m.shared(reached, &r)
+		m.local(reached, &r)
+		r.PTXCode = m.code(reached)
 	} else {
-		r.Notes = append(r.Notes, "shared memory is not known: too much code is called to follow it")
+		const why = "too much code is called to follow it"
+		r.Notes = append(r.Notes, "shared memory is not known: "+why)
+		if m.staticLocal {
+			r.Notes = append(r.Notes, "local memory is not known: "+why)
+		} else {
+			m.local(reached[:1], &r)
+		}
+		r.PTXCode = m.code(reached[:1])
+		r.PTXCode.Partial = why
 	}
 	r.Sources = []Source{src}
-	m.memory(fn, &r)
-	r.PTXCode = m.code(fn)
+	m.constants(&r)
 
 	graph := ptx.NewGraph(fn)
 	blocks, loops, deepest := 0, graph.Loops(), 0
@@ -278,13 +310,37 @@ func (m *module) shared(reached []*ptx.Function, r *Metrics) {
 	}
 }
 
-// memory adds up local memory and constants.
-func (m *module) memory(fn *ptx.Function, r *Metrics) {
-	if local := m.local(fn); local != nil {
-		r.Local, r.Stack = &Figure{*local, Declared}, &Figure{*local, Estimated}
-	} else {
-		r.Notes = append(r.Notes, "local memory is not known: a function calls itself, or is called through a pointer")
+// local adds up the local memory of a kernel: that of the deepest calls, and the variables of the module that the
+// kernel and the functions it calls name.
+func (m *module) local(reached []*ptx.Function, r *Metrics) {
+	local := m.localOf(reached[0])
+	for _, s := range variables(reached) {
+		if m.statics[s.v] && baseSpace(s.v.Space) == "local" {
+			local.add(s.v, s.name)
+		}
 	}
+	if local.unknown != "" {
+		r.Notes = append(r.Notes, "local memory is not known: "+local.unknown)
+		return
+	}
+	r.Local, r.Stack = &Figure{local.bytes, Declared}, &Figure{local.bytes, Estimated}
+}
+
+// add adds a variable.
+func (l *localSize) add(v *ptx.Variable, n ptx.Name) {
+	size, ok := sizeOf(v, n)
+	switch {
+	case slices.Contains(v.Linkage, "extern"):
+		l.unknown = n.Name + " is declared in another module"
+	case !ok:
+		l.unknown = n.Name + " is larger than any memory"
+	default:
+		l.bytes = roundUp(l.bytes, alignOf(v)) + size
+	}
+}
+
+// constants adds up constant memory.
+func (m *module) constants(r *Metrics) {
 	constant, any := 0, false
 	for _, item := range m.Items {
 		v, ok := item.(*ptx.Variable)
@@ -355,7 +411,8 @@ func visitNested(o *ptx.Operand, visit func(*ptx.Operand)) {
 }
 
 // reach is a kernel and the functions it calls, directly or not, in the order of first mention. A call through a
-// pointer may go to any function of the module. ok is false if that is too much to follow.
+// pointer may go to any function of the module. ok is false if that is too much to follow: the list is not complete
+// then.
 func (m *module) reach(fn *ptx.Function) (list []*ptx.Function, ok bool) {
 	list = []*ptx.Function{fn}
 	seen := map[*ptx.Function]bool{fn: true}
@@ -368,7 +425,7 @@ func (m *module) reach(fn *ptx.Function) (list []*ptx.Function, ok bool) {
 	for i := 0; i < len(list); i++ {
 		c := m.callsOf(list[i])
 		if m.work -= 1 + len(list[i].Code) + len(c.list); m.work < 0 {
-			return nil, false
+			return list, false
 		}
 		for _, f := range c.list {
 			add(f)
@@ -398,7 +455,11 @@ func (m *module) callsOf(fn *ptx.Function) calls {
 				return
 			}
 			named = true
-			if f := m.bodies[o.Func.Name]; f != nil && !seen[f] {
+			f := m.bodies[o.Func.Name]
+			switch {
+			case f == nil && c.outside == "" && !systemCalls[o.Func.Name]:
+				c.outside = o.Func.Name
+			case f != nil && !seen[f]:
 				seen[f] = true
 				c.list = append(c.list, f)
 			}
@@ -409,36 +470,45 @@ func (m *module) callsOf(fn *ptx.Function) calls {
 	return c
 }
 
-// local is the local memory that a function declares, with that of the deepest calls; nil where that has no limit, or
-// none that the text shows.
-func (m *module) local(fn *ptx.Function) *int {
+// localOf is the local memory that a function declares, with that of the deepest calls.
+func (m *module) localOf(fn *ptx.Function) localSize {
 	if size, seen := m.locals[fn]; seen {
-		return size // nil also for one that calls itself
+		return size
 	}
-	m.locals[fn] = nil
-	c := m.callsOf(fn)
-	if c.pointer {
-		return nil
-	}
-	size, below := 0, 0
+	m.locals[fn] = localSize{unknown: "a function calls itself"} // while it is computed
+	size := m.computeLocal(fn)
+	m.locals[fn] = size
+	return size
+}
+
+func (m *module) computeLocal(fn *ptx.Function) localSize {
+	var size localSize
 	declared(fn.Body, func(v *ptx.Variable) {
 		if baseSpace(v.Space) == "local" {
 			for _, n := range v.Names {
-				bytes, _ := sizeOf(v, n)
-				size = roundUp(size, alignOf(v)) + bytes
+				size.add(v, n)
 			}
 		}
 	})
-	for _, f := range c.list {
-		n := m.local(f)
-		if n == nil {
-			return nil
-		}
-		below = max(below, *n)
+	c := m.callsOf(fn)
+	switch {
+	case c.pointer:
+		size.unknown = "a function is called through a pointer"
+	case c.outside != "":
+		size.unknown = c.outside + " is called, and its code is not in the text"
+	case slices.ContainsFunc(fn.Code, func(in *ptx.Instr) bool { return in.Op == "alloca" }):
+		size.unknown = "alloca takes as much as it is asked for"
 	}
-	size += below
-	m.locals[fn] = &size
-	return &size
+	below := 0
+	for _, f := range c.list {
+		n := m.localOf(f)
+		if size.unknown == "" {
+			size.unknown = n.unknown
+		}
+		below = max(below, n.bytes)
+	}
+	size.bytes += below
+	return size
 }
 
 // declared visits the declarations in a body.
@@ -453,12 +523,28 @@ func declared(b *ptx.Block, visit func(*ptx.Variable)) {
 	}
 }
 
-// code counts the instructions of a kernel.
-func (m *module) code(fn *ptx.Function) *Code {
-	c := newCounter(pattern.PTX)
-	for _, in := range fn.Code {
-		class, access := classifyPTX(in)
-		c.add(in.Op, in.Mnemonic(), class, in.Guard != nil, access, func() Place { return m.place(in) })
+// code counts the instructions of a kernel and of the functions it calls, each once.
+func (m *module) code(reached []*ptx.Function) *Code {
+	total := newCounter(pattern.PTX)
+	for _, fn := range reached {
+		total.merge(m.count(fn))
+		if c := m.callsOf(fn); c.outside != "" {
+			total.result.Partial = c.outside + " is called, and its code is not in the text"
+		}
 	}
-	return c.code()
+	return total.code()
+}
+
+// count counts the instructions of one function. Kernels of a library share many.
+func (m *module) count(fn *ptx.Function) *counter {
+	c := m.counts[fn]
+	if c == nil {
+		c = newCounter(pattern.PTX)
+		for _, in := range fn.Code {
+			class, access := classifyPTX(in)
+			c.add(in.Op, in.Mnemonic(), class, in.Guard != nil, access, func() Place { return m.place(in) })
+		}
+		m.counts[fn] = c
+	}
+	return c
 }
