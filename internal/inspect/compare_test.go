@@ -190,10 +190,10 @@ func TestDropTexts(t *testing.T) {
 func TestCheckFigures(t *testing.T) {
 	fresh := func() *Snapshot { return snapshot(t, map[string]string{"k": kernel("k", one, 1)}) }
 	for name, spoil := range map[string]func(*artifact.Metrics){
-		"registers":                func(m *artifact.Metrics) { m.Registers.Value = -1 },
-		"bytes of spill stores":    func(m *artifact.Metrics) { m.SpillStores = &artifact.Figure{Value: -4} },
-		"bytes of local memory":    func(m *artifact.Metrics) { m.Local.Value = -8 },
-		"instructions":             func(m *artifact.Metrics) { m.PTXCode.Total = -1 },
+		"registers":             func(m *artifact.Metrics) { m.Registers.Value = -1 },
+		"bytes of spill stores": func(m *artifact.Metrics) { m.SpillStores = &artifact.Figure{Value: -4} },
+		"bytes of local memory": func(m *artifact.Metrics) { m.Local.Value = -8 },
+		"instructions":          func(m *artifact.Metrics) { m.PTXCode.Total = -1 },
 		"bytes of constant memory": func(m *artifact.Metrics) {
 			m.Constant = []artifact.Bank{{Bytes: artifact.Figure{Value: -1}}}
 		},

@@ -298,7 +298,7 @@ func TestMaskChecks(t *testing.T) {
 	}
 }
 
-// TestPrintf prints every kind of argument; the texts are those of printf of the C library.
+// TestPrintf prints every kind of argument.
 func TestPrintf(t *testing.T) {
 	module := `.extern .func (.param .b32 r) vprintf(.param .b64 f, .param .b64 a);
 .global .align 1 .b8 text[5] = {119, 111, 114, 100, 0};

@@ -146,7 +146,7 @@ var plantedKernels = []planted{
 		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4; cp.async.commit_group;" +
 			"cp.async.ca.shared.global [%r6+256], [%rd11], 4; cp.async.commit_group; cp.async.wait_group 1;" + here +
 			"ld.shared.u32 %r10, [%r6];"},
-	{name: "copy waited for by another warp only", class: Race, says: "k.cu:99",
+	{name: "copy overwritten without a barrier", class: Race, says: "k.cu:99",
 		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all;" + elsewhere +
 			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.warp.sync -1; bar.sync 1, 64; bar.sync 2, 64;" +
 			"ld.shared.u32 %r11, [%r10]; cp.async.ca.shared.global [%r6], [%rd12], 4;" + here + "cp.async.wait_all;",
