@@ -12,6 +12,7 @@ import (
 	"hash/fnv"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"testing"
 )
@@ -68,8 +69,17 @@ func theRecord(t testing.TB) *record {
 	return r
 }
 
-// soaking reports whether everything that was recorded is to be checked. GPUEMU_SOAK asks for it.
+// soaking reports whether more than the usual is to be checked.
 func soaking() bool { return os.Getenv("GPUEMU_SOAK") != "" }
+
+// soak is the number of random tuples or tiles that GPUEMU_SOAK asks for, else the given one. A million is everything
+// that is recorded.
+func soak(otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv("GPUEMU_SOAK")); err == nil {
+		return n
+	}
+	return otherwise
+}
 
 // class is how operands are made; instructions.py has the same table.
 type class struct {
@@ -283,8 +293,8 @@ func eachForm(t *testing.T, f func(t *testing.T, r *record, form *recordedForm))
 	}
 }
 
-// shortBlocks are the blocks that are checked without GPUEMU_SOAK: 4096·(2^3-1) tuples of a form.
-const shortBlocks = 3
+// shortTuples are the random tuples that are checked without GPUEMU_SOAK, rounded up to whole blocks.
+const shortTuples = 20000
 
 // TestRecordedForms compares every instruction form with the device, bit for bit.
 func TestRecordedForms(t *testing.T) {
@@ -356,7 +366,7 @@ func checkBlocks(t *testing.T, r *record, form *recordedForm, m *maker, eval fun
 	var o [4]uint64
 	buf := make([]byte, 0, 8*r.First)
 	for k, want := range form.Blocks {
-		if k >= shortBlocks && !soaking() && total > 1<<16 {
+		if r.First*(1<<k-1) >= soak(shortTuples) && total > 1<<16 {
 			break
 		}
 		h := sha256.New()

@@ -170,7 +170,7 @@ func TestIntegerReference(t *testing.T) {
 		}
 		m.grid(r, check)
 		var o [4]uint64
-		total := referenceTuples()
+		total := soak(referenceTuples)
 		if m.class[0].width == 16 && len(m.class) == 1 {
 			total = 1 << 16
 		}

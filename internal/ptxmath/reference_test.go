@@ -4,7 +4,6 @@ package ptxmath
 
 import (
 	"math/big"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -385,13 +384,8 @@ func (c refCase) toInteger(n refNumber) uint64 {
 	return v.Uint64()
 }
 
-// referenceTuples is how many random tuples of each form go to the reference: GPUEMU_SOAK, if it is a number.
-func referenceTuples() int {
-	if n, err := strconv.Atoi(os.Getenv("GPUEMU_SOAK")); err == nil && n > 1 {
-		return n
-	}
-	return 300
-}
+// referenceTuples is how many random tuples of each form go to the reference without GPUEMU_SOAK.
+const referenceTuples = 300
 
 // TestReference compares every exact float instruction with the reference: on the edge grid and on random operands. With
 // GPUEMU_SOAK a 16-bit operand takes every value, one of two with all edge values of the other.
@@ -423,7 +417,7 @@ func TestReference(t *testing.T) {
 		}
 		m.grid(r, check)
 		var o [4]uint64
-		total, stride := referenceTuples(), uint64(1)
+		total, stride := soak(referenceTuples), uint64(1)
 		if m.class[0].width == 16 && len(m.class) == 1 {
 			total = 1 << 16
 			if !soaking() {

@@ -219,20 +219,23 @@ func (t Core) total(c Elem, fraction int, a, b []Elem) (top int, s int64) {
 	if most >= farUp/2 {
 		return notFinite(c, a, b)
 	}
-	s = shifted(int64(c.sig), int(c.exp-most)+t.Fraction-fraction)
+	s = cut(int64(c.sig), t.Fraction-fraction, most-c.exp)
 	for i := range a {
-		s += shifted(int64(a[i].sig)*int64(b[i].sig), int(a[i].exp+b[i].exp-most)+t.Fraction-20)
+		s += cut(int64(a[i].sig)*int64(b[i].sig), t.Fraction-20, most-a[i].exp-b[i].exp)
 	}
 	return int(most), s
 }
 
-// shifted is v·2^n, cut towards zero.
-func shifted(v int64, n int) int64 {
-	if n >= 0 {
-		return v << n
-	}
+// cut is v·2^(up-down), cut towards zero; down is not negative.
+func cut(v int64, up int, down int32) int64 {
 	sign := v >> 63
-	return ((v ^ sign) - sign) >> min(-n, 63) * (sign | 1)
+	m := uint64((v ^ sign) - sign)
+	if up >= 0 {
+		m <<= uint(up)
+	} else {
+		m >>= uint(-up)
+	}
+	return (int64(m>>(uint(min(down, 63))&63)) ^ sign) - sign
 }
 
 // notFinite is total with an infinity or NaN among the terms.
@@ -267,7 +270,7 @@ func cut32(s int64, exp, fraction int) uint32 {
 	if e > 127 {
 		return sign | inf32
 	}
-	q := uint32(shifted(s, exp-max(e-23, -149))) &^ (1<<(23-fraction) - 1)
+	q := uint32(cut(s, exp-max(e-23, -149), 0)) &^ (1<<(23-fraction) - 1)
 	switch {
 	case e >= -126:
 		q += uint32(e+126) << 23

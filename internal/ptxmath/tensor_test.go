@@ -21,9 +21,9 @@ var elementFormats = map[string]class{
 	"u4": {0, 4, 0, 4}, "b1": {0, 1, 0, 1}, "s32": {0, 32, 0, 32},
 }
 
-// tileElement is element of instructions.cu: one element of matrix x of a tile.
+// tileElement is element of instructions.cu: one element of matrix x of a tile, whose seed comes from [tileSeed].
 func tileElement(seed, tile uint64, x, i, k int, f class) uint64 {
-	r := mix(mix(seed+tile*4+uint64(x)) + uint64(i)*step)
+	r := mix(seed + uint64(i)*step)
 	q := mix(r ^ 0x5851f42d4c957f2d)
 	kind := tile & 7
 	if f.ebits == 0 {
@@ -88,12 +88,17 @@ func tileElement(seed, tile uint64, x, i, k int, f class) uint64 {
 	return exponent(bias + int(q&3) - 1)
 }
 
+// tileSeed is the seed of matrix x of a tile.
+func tileSeed(seed, tile uint64, x int) uint64 { return mix(seed + tile*4 + uint64(x)) }
+
 // product is a recorded product of matrices taken apart.
 type product struct {
 	name    string
 	m, k    int
 	d, a, b string
 	wgmma   bool
+	sat     bool
+	core    Core // of floats
 	seed    uint64
 }
 
@@ -114,6 +119,10 @@ func parseProduct(t testing.TB, name string) product {
 		}
 	}
 	p.d, p.a, p.b = kinds[0], kinds[1], kinds[2]
+	p.sat = strings.Contains(name, "satfinite")
+	if in := slices.Index(inputs, p.a); in >= 0 {
+		p.core = NewCore(Hopper, Input(in), p.wgmma)
+	}
 	return p
 }
 
@@ -131,9 +140,10 @@ func (p product) bytes() int {
 func (p product) tile(buf []byte, tile uint64, w *workspace) []byte {
 	formatC := elementFormats[p.d]
 	w.fill(p, tile)
+	seed := tileSeed(p.seed, tile, 2)
 	for row := range p.m {
 		for col := range 8 {
-			c := tileElement(p.seed, tile, 2, row*8+col, 0, formatC)
+			c := tileElement(seed, tile, 2, row*8+col, 0, formatC)
 			v := p.element(c, w, row*p.k, col*p.k)
 			switch p.bytes() {
 			case 8:
@@ -159,10 +169,12 @@ var inputs = []string{"f16", "bf16", "tf32", "e4m3", "e5m2"}
 func (w *workspace) fill(p product, tile uint64) {
 	w.a, w.b, w.elemA, w.elemB = w.a[:0], w.b[:0], w.elemA[:0], w.elemB[:0]
 	inA, inB := slices.Index(inputs, p.a), slices.Index(inputs, p.b)
+	formatA, formatB := elementFormats[p.a], elementFormats[p.b]
+	seedA, seedB := tileSeed(p.seed, tile, 0), tileSeed(p.seed, tile, 1)
 	for row := range p.m {
 		for k := range p.k {
-			v := tileElement(p.seed, tile, 0, row*p.k+k, k, elementFormats[p.a])
-			w.a = append(w.a, v)
+			v := tileElement(seedA, tile, 0, row*p.k+k, k, formatA)
+			w.a = append(w.a, extended(p.a, formatA, v))
 			if inA >= 0 {
 				w.elemA = append(w.elemA, Input(inA).Decode(uint32(v)))
 			}
@@ -170,8 +182,8 @@ func (w *workspace) fill(p product, tile uint64) {
 	}
 	for col := range 8 {
 		for k := range p.k {
-			v := tileElement(p.seed, tile, 1, col*p.k+k, k, elementFormats[p.b])
-			w.b = append(w.b, v)
+			v := tileElement(seedB, tile, 1, col*p.k+k, k, formatB)
+			w.b = append(w.b, extended(p.b, formatB, v))
 			if inB >= 0 {
 				w.elemB = append(w.elemB, Input(inB).Decode(uint32(v)))
 			}
@@ -185,39 +197,39 @@ func (p product) element(c uint64, w *workspace, a, b int) uint64 {
 	case p.d == "f64":
 		return DotF64(c, w.a[a:a+p.k], w.b[b:b+p.k])
 	case p.a == "b1":
+		xor := strings.Contains(p.name, ".xor.")
 		sum := uint32(c)
-		for i := range p.k {
-			if strings.Contains(p.name, ".xor.") {
-				sum += uint32(w.a[a+i] ^ w.b[b+i])
+		for i, v := range w.a[a : a+p.k] {
+			if xor {
+				sum += uint32(v ^ w.b[b+i])
 			} else {
-				sum += uint32(w.a[a+i] & w.b[b+i])
+				sum += uint32(v & w.b[b+i])
 			}
 		}
 		return uint64(sum)
 	case p.d == "s32":
 		sum := int64(0)
-		for i := range p.k {
-			sum += p.integer(p.a, w.a[a+i]) * p.integer(p.b, w.b[b+i])
+		for i, v := range w.a[a : a+p.k] { // fill has extended them
+			sum += int64(v) * int64(w.b[b+i])
 		}
-		return uint64(uint32(DotEnd(int32(uint32(c)), sum, strings.Contains(p.name, "satfinite"))))
+		return uint64(uint32(DotEnd(int32(uint32(c)), sum, p.sat)))
 	}
-	core := NewCore(Hopper, Input(slices.Index(inputs, p.a)), p.wgmma)
 	if p.d == "f16" {
-		return uint64(core.F16(uint16(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
+		return uint64(p.core.F16(uint16(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
 	}
-	return uint64(core.F32(uint32(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
+	return uint64(p.core.F32(uint32(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
 }
 
-func (p product) integer(kind string, v uint64) int64 {
-	n := elementFormats[kind].width
+// extended is an element of A or B as it is multiplied: signed integers fill the word.
+func extended(kind string, f class, v uint64) uint64 {
 	if kind[0] == 's' {
-		return int64(v<<(64-n)) >> (64 - n)
+		return uint64(int64(v<<(64-f.width)) >> (64 - f.width))
 	}
-	return int64(v)
+	return v
 }
 
-// shortTileBlocks are the blocks of tiles checked without GPUEMU_SOAK; the first has 256 tiles.
-const shortTileBlocks = 1
+// shortTiles are the tiles checked without GPUEMU_SOAK: the first block.
+const shortTiles = 1
 
 // TestRecordedProducts compares every product of matrices with the device, bit for bit.
 func TestRecordedProducts(t *testing.T) {
@@ -239,7 +251,7 @@ func TestRecordedProducts(t *testing.T) {
 			}
 			p.compareFirst(t, shown[recorded.Name], first)
 			for k, want := range recorded.Blocks {
-				if k >= shortTileBlocks && !soaking() {
+				if first*(1<<k-1) >= soak(shortTiles) {
 					break
 				}
 				if got := p.digest(first*(1<<k-1), first<<k); got != want {
@@ -279,7 +291,7 @@ func (p product) compareFirst(t *testing.T, want []byte, tiles int) {
 			}
 			if faults[tile&7]++; faults[tile&7] <= 3 {
 				row, col := i/size/8, i/size%8
-				c := tileElement(p.seed, tile, 2, i/size, 0, elementFormats[p.d])
+				c := tileElement(tileSeed(p.seed, tile, 2), tile, 2, i/size, 0, elementFormats[p.d])
 				t.Errorf("kind %d, tile %d, (%d, %d): %x, the device %x; c %#x a %#x b %#x", tile&7, tile, row, col,
 					reversed(got[i:i+size]), reversed(dev), c, w.a[row*p.k:(row+1)*p.k], w.b[col*p.k:(col+1)*p.k])
 			}
