@@ -129,6 +129,9 @@ func Div32(a, b uint32, m Mode) uint32 {
 	if m.FTZ {
 		a, b = Flush32(a), Flush32(b)
 	}
+	if m.Round == RN && !m.FTZ {
+		return finish32(float64(math.Float32frombits(a)/math.Float32frombits(b)), m)
+	}
 	x, y := f32(a), f32(b)
 	q := x / y
 	if q-q == 0 && q != 0 {
@@ -151,7 +154,7 @@ func Sqrt32(a uint32, m Mode) uint32 {
 	}
 	x := f32(a)
 	s := math.Sqrt(x)
-	if s-s == 0 && s != 0 {
+	if m.Round != RN && s-s == 0 && s != 0 { // to nearest, 53 bits are enough to round twice, and no root is subnormal
 		s = odd(s, math.FMA(-s, s, x))
 	}
 	return finish32(s, m)

@@ -387,8 +387,8 @@ func (c refCase) toInteger(n refNumber) uint64 {
 // referenceTuples is how many random tuples of each form go to the reference without GPUEMU_SOAK.
 const referenceTuples = 300
 
-// TestReference compares every exact float instruction with the reference: on the edge grid and on random operands. With
-// GPUEMU_SOAK a 16-bit operand takes every value, one of two with all edge values of the other.
+// TestReference compares every exact float instruction with the reference: on the edge grid and on random operands.
+// With GPUEMU_SOAK a 16-bit operand takes every value, one of two with all edge values of the other.
 func TestReference(t *testing.T) {
 	forms := 0
 	for i := range theRecord(t).Forms {

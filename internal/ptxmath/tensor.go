@@ -10,8 +10,8 @@ import (
 // A sum T(c, a1·b1, ..., ak·bk) of floats is neither rounded product by product nor exact. The products are exact and
 // not normalised; the largest exponent among them and c is taken; every term is cut, towards zero, to a number of
 // fraction bits below that exponent; the rest is an exact sum of integers, cut to f32 or rounded to f16. How many bits
-// are kept, and how many products one sum takes, differs between architectures (Hui Guo et al., MMA-Sim, arXiv
-// 2511.10909). The Hopper rows are measured: see TestRecordedProducts.
+// are kept, and how many products one sum takes, differs between architectures (MMA-Sim, arXiv 2511.10909). The Hopper
+// rows are measured: see TestRecordedProducts.
 
 // Arch is an architecture with tensor cores of its own kind.
 type Arch uint8

@@ -1,0 +1,48 @@
+package ptxmath
+
+import "testing"
+
+// BenchmarkScalar times the functions an emulator calls most.
+func BenchmarkScalar(b *testing.B) {
+	var sink uint32
+	var operands [1024]uint32
+	for i := range operands {
+		operands[i] = 0x3f800000 + uint32(mix(uint64(i)))&0x3ffffff
+	}
+	operand := func(i int) uint32 { return operands[i&1023] }
+	for _, bench := range []struct {
+		name string
+		f    func(a, b, c uint32) uint32
+	}{
+		{"add.rn.f32", func(a, b, _ uint32) uint32 { return AddRN32(a, b) }},
+		{"fma.rn.f32", FmaRN32},
+		{"fma.rm.f32", func(a, b, c uint32) uint32 { return Fma32(a, b, c, Mode{Round: RM}) }},
+		{"fma.rn.ftz.f32", func(a, b, c uint32) uint32 { return Fma32(a, b, c, Mode{FTZ: true}) }},
+		{"div.rn.f32", func(a, b, _ uint32) uint32 { return Div32(a, b, Mode{}) }},
+		{"fma.rn.f16", func(a, b, c uint32) uint32 {
+			return uint32(FmaF16(uint16(a>>16), uint16(b>>16), uint16(c>>16), Mode{}))
+		}},
+		{"cvt.rn.f16.f32", func(a, _, _ uint32) uint32 { return uint32(F32ToF16(a)) }},
+		{"cvt.f32.f16", func(a, _, _ uint32) uint32 { return F16ToF32(uint16(a)) }},
+		{"ex2.approx.f32", func(a, _, _ uint32) uint32 { return uint32(Ex2.Eval(uint64(a), 0, false)) }},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			for i := range b.N {
+				sink += bench.f(operand(i), operand(i+1), operand(i+2))
+			}
+		})
+	}
+	b.Run("mma.k16.f32.f16", func(b *testing.B) {
+		var x, y [16]Elem
+		for i := range x {
+			x[i], y[i] = InF16.Decode(operand(i)>>13), InF16.Decode(operand(i+16)>>13)
+		}
+		core := NewCore(Hopper, InF16, false)
+		for i := range b.N {
+			sink += core.F32(operand(i), x[:], y[:])
+		}
+	})
+	if sink == 1 {
+		b.Log("kept")
+	}
+}
