@@ -62,12 +62,12 @@ unit:
 	@$(STEP) "go test" $(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v '/internal$$')
 
 # A sample: -short, because the detector costs a factor of ten, and without the packages that start no goroutine.
-# Comparisons with big numbers (Bigref, Detects) have no goroutine of ours to look at and take minutes.
+# Comparisons with big numbers (Bigref, Detects, TestRows) have no goroutine of ours to look at and take minutes.
 # Without GORACE every program of the command-line tests would sleep for a second at its end.
 race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { \
 		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
-	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects' \
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows' \
 		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath)(/|$$)')
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
