@@ -1,8 +1,9 @@
 // Package pattern matches instructions by their opcode and modifiers: ld.global.v4 stands for every ld that has the
 // modifiers global and v4 in this order, whatever else stands between and behind them.
 //
-// It knows the names of PTX and of SASS, so that a pattern that can match nothing is refused instead of being satisfied
-// for ever. It does not look at operands. The main type is Pattern.
+// It knows the names of PTX and the opcodes of SASS, so that a pattern that they show to match nothing is refused
+// instead of being satisfied for ever. An instruction that has two names in PTX is found by both. It does not look at
+// operands. The main type is Pattern.
 package pattern
 
 import (
@@ -106,7 +107,12 @@ func (p *Pattern) checkModifiers() error {
 		return diag.Errorf(UnknownModifier, diag.Suggest(m, ptx.Modifiers(), "modifiers are those of the PTX ISA"),
 			"pattern %q can match nothing: no instruction of PTX has the modifier %q", p.text, m)
 	}
-	return nil
+	err := p.checkTogether()
+	if err != nil && p.dialects&SASS != 0 {
+		p.dialects = SASS
+		return nil
+	}
+	return err
 }
 
 // String returns the pattern as it was written.
@@ -120,12 +126,16 @@ func (p Pattern) Match(d Dialect, mnemonic string) bool {
 	if p.dialects&d == 0 {
 		return false
 	}
-	op, mods := p.op, p.mods
+	op, mods, fits := p.op, p.mods, fitsPTX
 	if d == SASS {
-		op, mnemonic = strings.ToUpper(op), strings.ToUpper(mnemonic)
+		op, mnemonic, fits = strings.ToUpper(op), strings.ToUpper(mnemonic), glob
 	}
 	have, rest, _ := strings.Cut(mnemonic, ".")
-	if !glob(op, have) {
+	if all, ok := barrierNames(have, rest); d == PTX && ok {
+		if rest = all; !glob(op, "bar") && !glob(op, "barrier") {
+			return false
+		}
+	} else if !glob(op, have) {
 		return false
 	}
 	// The first fit is the best one: it leaves the most modifiers for the rest of the pattern.
@@ -138,7 +148,7 @@ func (p Pattern) Match(d Dialect, mnemonic string) bool {
 		if d == SASS {
 			want = strings.ToUpper(want)
 		}
-		if glob(want, have) {
+		if fits(want, have) {
 			mods = mods[1:]
 		}
 	}

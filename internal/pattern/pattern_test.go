@@ -2,10 +2,13 @@ package pattern
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+	"gpuemu/internal/testkit"
 )
 
 func TestMatch(t *testing.T) {
@@ -41,6 +44,27 @@ func TestMatch(t *testing.T) {
 		{"cvt.f32.f32", PTX, "cvt.sat.f32.f32", true},
 		{"st.shared::cluster", PTX, "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32", true},
 		{"st.shared*", PTX, "st.shared::cta.u32", true},
+		{"st.shared", PTX, "st.shared::cta.u32", true}, // the same memory by its other name
+		{"ld.shared", PTX, "ld.shared::cta.v4.u32", true},
+		{"ld.shared::cta", PTX, "ld.shared.u32", true},
+		{"ld.shared::cluster", PTX, "ld.shared.u32", false},
+		{"ld.shared::cta", PTX, "ld.shared::cluster.u32", false},
+		{"cp.async.bulk.shared", PTX, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", true},
+		{"cp.mbarrier", PTX, "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", false},
+		{"ld.param", PTX, "ld.param::entry.u64", true},
+		{"ld.param::func", PTX, "ld.param.u64", false},
+		{"bar.sync", PTX, "barrier.cta.sync.aligned", true},
+		{"bar.sync", PTX, "barrier.sync", true},
+		{"bar.sync", PTX, "bar.cta.sync", true},
+		{"bar.sync", PTX, "bar.warp.sync", true},
+		{"bar.warp", PTX, "barrier.sync", false},
+		{"bar.*", PTX, "barrier.cluster.arrive.aligned", false},
+		{"barrier.cluster", PTX, "barrier.cluster.arrive.aligned", true},
+		{"barrier.cta.sync.aligned", PTX, "bar.sync", true},
+		{"barrier.sync.aligned", PTX, "barrier.sync", false},
+		{"barrier.red.popc.aligned.u32", PTX, "bar.red.popc.u32", true},
+		{"bar.arrive", PTX, "bar.sync", false},
+		{"membar.cta", PTX, "bar.sync", false},
 		{"HMMA.*", SASS, "HMMA.16816.F32", true},
 		{"HMMA.*", SASS, "HMMA", true},
 		{"hmma.f32", SASS, "HMMA.16816.F32", true},
@@ -111,6 +135,14 @@ func TestRefused(t *testing.T) {
 		{"ld.globall", UnknownModifier,
 			`pattern "ld.globall" can match nothing: no instruction of PTX has the modifier "globall"`, "did you mean global"},
 		{"ld.GLOBAL", UnknownModifier, `the modifier "GLOBAL"`, "did you mean global"},
+		{"ld.v4.global", Impossible, `pattern "ld.v4.global" can match nothing: global stands before v4 in PTX`,
+			"write ld.global.v4"},
+		{"ld.f32.v2.volatile.shared", Impossible, "v2 stands before f32", "write ld.shared.v2.volatile.f32"},
+		{"mma.global", Impossible, `"mma.global" can match nothing: no mma of PTX has a memory among its modifiers`,
+			"ldmatrix"},
+		{"ld.f64.sync", Impossible, "no ld of PTX has sync", "shfl"},
+		{"add.v4", Impossible, "no add of PTX has a vector", "suld"},
+		{"fm*.global", Impossible, "no fm* of PTX has a memory", ""},
 		{"ld.zzzzzz", UnknownModifier, `"zzzzzz"`, "modifiers are those of the PTX ISA"},
 	} {
 		_, err := Parse(tt.pattern)
@@ -119,6 +151,36 @@ func TestRefused(t *testing.T) {
 			t.Errorf("Parse(%.40q) = %v (%s), want %s with %q and a hint with %q", tt.pattern, err, diag.HintOf(err), tt.code,
 				tt.says, tt.hint)
 		}
+	}
+}
+
+// TestFixturesAreMatched: every instruction of the fixtures is a pattern, and matches itself.
+func TestFixturesAreMatched(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(testkit.Root(t), "testdata", "ptx", "*", "*.ptx"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no fixtures: %v", err)
+	}
+	seen := map[string]bool{}
+	for _, path := range paths {
+		file, err := ptx.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fn := range file.Functions {
+			for _, in := range fn.Code {
+				mnemonic := in.Mnemonic()
+				if seen[mnemonic] {
+					continue
+				}
+				seen[mnemonic] = true
+				if p, err := Parse(mnemonic); err != nil || !p.Match(PTX, mnemonic) {
+					t.Errorf("%s: %s: %v, or it does not match", path, mnemonic, err)
+				}
+			}
+		}
+	}
+	if len(seen) < 500 {
+		t.Errorf("%d different instructions, want at least 500", len(seen))
 	}
 }
 
