@@ -155,9 +155,19 @@ const blockMost = 16
 func regroup(x, y *[2 * blockMost]Elem, a, b []Elem) (n int) {
 	for k := range a {
 		at := k>>2<<1 | k&1 | k&2<<3 // bit 1 chooses the group
-		x[at], y[at] = a[k], b[k]
+		x[at], y[at] = a[k].asF16(), b[k].asF16()
 	}
 	return len(a) / 2
+}
+
+// asF16 is the element converted to f16, where the subnormal numbers of e4m3 are normal. That changes no value, but the
+// exponents that decide what is cut.
+func (e Elem) asF16() Elem {
+	if e.sig == 0 || e.exp >= farUp {
+		return e
+	}
+	n := min(int32(11-bits.Len32(uint32(max(e.sig, -e.sig)))), e.exp+14)
+	return Elem{sig: e.sig << n, exp: e.exp - n}
 }
 
 // sum32 is T with c and the result in f32.
