@@ -509,18 +509,18 @@ func evalMulDiv(p parsed) evalFunc {
 
 func divEval(p parsed) func(a, b uint64) uint64 {
 	return map[string]func(a, b uint64) uint64{
-		"div u16": func(a, b uint64) uint64 { return uint64(DivU16(uint16(a), uint16(b))) },
-		"rem u16": func(a, b uint64) uint64 { return uint64(RemU16(uint16(a), uint16(b))) },
-		"div s16": func(a, b uint64) uint64 { return uint64(DivS16(int16(a), int16(b))) },
-		"rem s16": func(a, b uint64) uint64 { return uint64(RemS16(int16(a), int16(b))) },
-		"div u32": func(a, b uint64) uint64 { return uint64(DivU32(uint32(a), uint32(b))) },
-		"rem u32": func(a, b uint64) uint64 { return uint64(RemU32(uint32(a), uint32(b))) },
-		"div s32": func(a, b uint64) uint64 { return uint64(DivS32(int32(a), int32(b))) },
-		"rem s32": func(a, b uint64) uint64 { return uint64(RemS32(int32(a), int32(b))) },
-		"div u64": DivU64,
-		"rem u64": RemU64,
-		"div s64": func(a, b uint64) uint64 { return uint64(DivS64(int64(a), int64(b))) },
-		"rem s64": func(a, b uint64) uint64 { return uint64(RemS64(int64(a), int64(b))) },
+		"div u16": func(a, b uint64) uint64 { return uint64(Div(uint16(a), uint16(b))) },
+		"rem u16": func(a, b uint64) uint64 { return uint64(Rem(uint16(a), uint16(b))) },
+		"div s16": func(a, b uint64) uint64 { return uint64(Div(int16(a), int16(b))) },
+		"rem s16": func(a, b uint64) uint64 { return uint64(Rem(int16(a), int16(b))) },
+		"div u32": func(a, b uint64) uint64 { return uint64(Div(uint32(a), uint32(b))) },
+		"rem u32": func(a, b uint64) uint64 { return uint64(Rem(uint32(a), uint32(b))) },
+		"div s32": func(a, b uint64) uint64 { return uint64(Div(int32(a), int32(b))) },
+		"rem s32": func(a, b uint64) uint64 { return uint64(Rem(int32(a), int32(b))) },
+		"div u64": Div[uint64],
+		"rem u64": Rem[uint64],
+		"div s64": func(a, b uint64) uint64 { return uint64(Div(int64(a), int64(b))) },
+		"rem s64": func(a, b uint64) uint64 { return uint64(Rem(int64(a), int64(b))) },
 	}[p.op+" "+p.last(1)]
 }
 

@@ -8,81 +8,26 @@ import (
 // This file implements the integer instructions whose corners differ from Go's operators. Shifts do not: PTX clamps the
 // amount as Go does.
 
-// DivU64 is div.u64. By zero it gives all ones.
-func DivU64(a, b uint64) uint64 {
+// integer is what div and rem take.
+type integer interface {
+	uint16 | uint32 | uint64 | int16 | int32 | int64
+}
+
+// Div is div. By zero it gives all ones; the smallest number divided by -1 wraps.
+func Div[T integer](a, b T) T {
 	if b == 0 {
-		return ^uint64(0)
+		return ^T(0)
 	}
 	return a / b
 }
 
-// RemU64 is rem.u64. By zero it gives all ones.
-func RemU64(a, b uint64) uint64 {
+// Rem is rem. By zero it gives all ones.
+func Rem[T integer](a, b T) T {
 	if b == 0 {
-		return ^uint64(0)
+		return ^T(0)
 	}
 	return a % b
 }
-
-// DivS64 is div.s64.
-func DivS64(a, b int64) int64 {
-	if b == 0 {
-		return -1
-	}
-	return a / b
-}
-
-// RemS64 is rem.s64.
-func RemS64(a, b int64) int64 {
-	if b == 0 {
-		return -1
-	}
-	return a % b
-}
-
-// DivU32 is div.u32. By zero it gives all ones.
-func DivU32(a, b uint32) uint32 {
-	if b == 0 {
-		return ^uint32(0)
-	}
-	return a / b
-}
-
-// RemU32 is rem.u32. By zero it gives all ones.
-func RemU32(a, b uint32) uint32 {
-	if b == 0 {
-		return ^uint32(0)
-	}
-	return a % b
-}
-
-// DivS32 is div.s32.
-func DivS32(a, b int32) int32 {
-	if b == 0 {
-		return -1
-	}
-	return a / b
-}
-
-// RemS32 is rem.s32.
-func RemS32(a, b int32) int32 {
-	if b == 0 {
-		return -1
-	}
-	return a % b
-}
-
-// DivU16 is div.u16. By zero it gives all ones.
-func DivU16(a, b uint16) uint16 { return uint16(DivU32(uint32(a), uint32(b))) }
-
-// RemU16 is rem.u16.
-func RemU16(a, b uint16) uint16 { return uint16(RemU32(uint32(a), uint32(b))) }
-
-// DivS16 is div.s16.
-func DivS16(a, b int16) int16 { return int16(DivS32(int32(a), int32(b))) }
-
-// RemS16 is rem.s16.
-func RemS16(a, b int16) int16 { return int16(RemS32(int32(a), int32(b))) }
 
 // MulHiU32 is mul.hi.u32.
 func MulHiU32(a, b uint32) uint32 { return uint32(uint64(a) * uint64(b) >> 32) }

@@ -236,18 +236,18 @@ func sad(b *builder) {
 
 // divisions are div and rem of each type.
 var divisions = map[string]func(x, y uint64) uint64{
-	"div u16": func(x, y uint64) uint64 { return uint64(ptxmath.DivU16(uint16(x), uint16(y))) },
-	"div s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.DivS16(int16(x), int16(y)))) },
-	"div u32": func(x, y uint64) uint64 { return uint64(ptxmath.DivU32(uint32(x), uint32(y))) },
-	"div s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.DivS32(int32(x), int32(y)))) },
-	"div u64": ptxmath.DivU64,
-	"div s64": func(x, y uint64) uint64 { return uint64(ptxmath.DivS64(int64(x), int64(y))) },
-	"rem u16": func(x, y uint64) uint64 { return uint64(ptxmath.RemU16(uint16(x), uint16(y))) },
-	"rem s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.RemS16(int16(x), int16(y)))) },
-	"rem u32": func(x, y uint64) uint64 { return uint64(ptxmath.RemU32(uint32(x), uint32(y))) },
-	"rem s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.RemS32(int32(x), int32(y)))) },
-	"rem u64": ptxmath.RemU64,
-	"rem s64": func(x, y uint64) uint64 { return uint64(ptxmath.RemS64(int64(x), int64(y))) },
+	"div u16": func(x, y uint64) uint64 { return uint64(ptxmath.Div(uint16(x), uint16(y))) },
+	"div s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.Div(int16(x), int16(y)))) },
+	"div u32": func(x, y uint64) uint64 { return uint64(ptxmath.Div(uint32(x), uint32(y))) },
+	"div s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.Div(int32(x), int32(y)))) },
+	"div u64": ptxmath.Div[uint64],
+	"div s64": func(x, y uint64) uint64 { return uint64(ptxmath.Div(int64(x), int64(y))) },
+	"rem u16": func(x, y uint64) uint64 { return uint64(ptxmath.Rem(uint16(x), uint16(y))) },
+	"rem s16": func(x, y uint64) uint64 { return uint64(uint16(ptxmath.Rem(int16(x), int16(y)))) },
+	"rem u32": func(x, y uint64) uint64 { return uint64(ptxmath.Rem(uint32(x), uint32(y))) },
+	"rem s32": func(x, y uint64) uint64 { return uint64(uint32(ptxmath.Rem(int32(x), int32(y)))) },
+	"rem u64": ptxmath.Rem[uint64],
+	"rem s64": func(x, y uint64) uint64 { return uint64(ptxmath.Rem(int64(x), int64(y))) },
 }
 
 func division(b *builder) { b.binary(b.typ(0), divisions[b.in.Op+" "+b.typ(0)]) }
