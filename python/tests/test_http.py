@@ -47,7 +47,13 @@ def serving(path: Path, *answers: Answer) -> Iterator[str]:
 
 def says(text: bytes) -> Answer:
     def answer(connection: socket.socket) -> None:
-        connection.recv(1 << 16)
+        with connection.makefile("rb") as request:
+            length = 0
+            while (line := request.readline().strip()) != b"":
+                name, _, value = line.partition(b":")
+                if name.lower() == b"content-length":
+                    length = int(value)
+            request.read(length)
         connection.sendall(text)
 
     return answer
@@ -95,6 +101,19 @@ def test_error_of_the_engine(tmp_path: Path) -> None:
         Transport(path, 5).json("GET", "/v1/ping")
     assert str(caught.value) == "f.toml:3:1: no such op\n  use relu [a-b]"
     assert (caught.value.code, caught.value.hint, caught.value.position) == ("a-b", "use relu", "f.toml:3:1")
+
+
+def test_error_before_the_request_was_read(tmp_path: Path) -> None:
+    """A daemon that finds a body too large does not wait for its end."""
+    body = b'{"code":"a-b","message":"too large","hint":"send less"}'
+
+    def refuses(connection: socket.socket) -> None:
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+    with serving(tmp_path / "s", refuses) as path, pytest.raises(ClientError) as caught:
+        Transport(path, 5).request("POST", "/v1/x", bytes(1 << 24))
+    assert (caught.value.code, caught.value.message, caught.value.hint) == ("a-b", "too large", "send less")
 
 
 def test_error_that_is_no_json(tmp_path: Path) -> None:

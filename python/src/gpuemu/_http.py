@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -122,7 +123,9 @@ class Transport:
         while True:
             connection, used = self._connection()
             try:
-                connection.request(method, path, body, headers)
+                # A daemon that refuses before it has read all says why, and closes: the answer outlives the pipe.
+                with contextlib.suppress(BrokenPipeError):
+                    connection.request(method, path, body, headers)
                 response = connection.answer()
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError) as exc:
                 self._drop(connection)
