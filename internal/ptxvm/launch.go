@@ -24,6 +24,9 @@ type Arg struct {
 	Role          Role
 	Uninitialised bool // what the buffer has at first means nothing
 	Element       int  // bytes of an element, for messages; 0 where it is not known
+	Of            int  // number from 1 of an argument before this one, into whose buffer this one points; 0 for none
+	Offset        int  // bytes from the beginning of the buffer to what the parameter points at
+	Residue       int  // address of the buffer modulo 256: alignment is then that of where its bytes come from
 }
 
 // Role is what a kernel does with a buffer.
@@ -98,13 +101,23 @@ func (g *grid) prepare() error {
 		g.memory.fix(&buffer{name: v.name, base: v.address, data: data, readOnly: v.readOnly})
 	}
 	g.params = make([]byte, p.paramBytes)
+	bases := make([]uint64, len(l.Args)) // of buffers; 0 where the argument has none
 	for i, a := range l.Args {
 		param := p.Params[i]
-		if a.Buffer != nil {
-			if param.Size != 8 {
+		if a.Buffer != nil || a.Of != 0 {
+			switch {
+			case param.Size != 8:
 				return bad("", "parameter %s has %d bytes, an address has 8", param.Name, param.Size)
+			case a.Of < 0 || a.Of > i || a.Of > 0 && (bases[a.Of-1] == 0 || a.Buffer != nil):
+				return bad("", "argument %d points into the buffer of argument %d, which has none before it", i+1, a.Of)
+			case a.Residue < 0 || a.Residue >= bufferAlign:
+				return bad("", "argument %d is at address %d modulo %d", i+1, a.Residue, bufferAlign)
+			case a.Of > 0:
+				putBytes(g.params[param.Offset:], bases[a.Of-1]+uint64(a.Offset), 8)
+				continue
 			}
-			putBytes(g.params[param.Offset:], g.memory.add(&l.Args[i]).base, 8)
+			bases[i] = g.memory.add(&l.Args[i]).base
+			putBytes(g.params[param.Offset:], bases[i]+uint64(a.Offset), 8)
 			continue
 		}
 		if len(a.Value) != param.Size {

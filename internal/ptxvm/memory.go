@@ -11,6 +11,10 @@ import (
 // guardGap is the space between two buffers, in bytes: an access that misses a buffer by less than this hits nothing.
 const guardGap = 1 << 16
 
+// bufferAlign is what addresses of buffers are multiples of, but for the residues that launches ask for: cudaMalloc
+// gives no less.
+const bufferAlign = 256
+
 // memory is the global memory of a launch.
 type memory struct{ buffers []*buffer }
 
@@ -24,14 +28,14 @@ type buffer struct {
 	index    int  // in memory.buffers
 }
 
-// add puts a buffer behind the others, 256-byte aligned.
+// add puts a buffer behind the others.
 func (m *memory) add(a *Arg) *buffer {
 	at := uint64(heapBase)
 	if n := len(m.buffers); n > 0 {
 		last := m.buffers[n-1]
-		at = max(at, (last.base+uint64(len(last.data))+guardGap+255)/256*256)
+		at = max(at, (last.base+uint64(len(last.data))+guardGap+bufferAlign-1)/bufferAlign*bufferAlign)
 	}
-	b := &buffer{name: a.Name, base: at, data: a.Buffer, arg: a, index: len(m.buffers)}
+	b := &buffer{name: a.Name, base: at + uint64(a.Residue), data: a.Buffer, arg: a, index: len(m.buffers)}
 	m.buffers = append(m.buffers, b)
 	return b
 }

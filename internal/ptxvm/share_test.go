@@ -1,0 +1,76 @@
+package ptxvm
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/diag"
+)
+
+// copyWord copies a word from a to b, with the alignment of 16 bytes that its first instruction needs.
+const copyWord = `.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k(.param .u64 a, .param .u64 b)
+{
+	.reg .b32 %r<5>;
+	.reg .b64 %rd<3>;
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [b];
+	ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1];
+	st.global.u32 [%rd2], %r2;
+	ret;
+}
+`
+
+// TestSharedBuffers: arguments point into one buffer, at offsets, with the alignment that is asked for.
+func TestSharedBuffers(t *testing.T) {
+	p := loadText(t, copyWord)
+	launch := func(args ...Arg) (*Launch, *Result, error) {
+		l := &Launch{Grid: line(1), Block: line(1), Args: args, Schedules: 2}
+		r, err := p.Run(l)
+		return l, r, err
+	}
+	data := func() []byte { return floatBytes(make([]float32, 8)) }
+	for _, tt := range []struct {
+		name   string
+		offset int
+		mod    int
+		b      int
+		finds  string
+	}{
+		{"at the beginning", 0, 0, 16, ""},
+		{"behind the end", 0, 0, 32, "writes 4 bytes at 0x80000000020, 4 bytes behind the end of x"},
+		{"before the beginning", 0, 0, -4, "4 bytes before x"},
+		{"an offset that is not aligned", 4, 0, 24, "not a multiple of 16"},
+		{"an offset that is", 8, 8, 24, ""},
+		{"a buffer that is not", 0, 8, 16, "not a multiple of 16"},
+	} {
+		x := data()
+		binary.LittleEndian.PutUint32(x[tt.offset+4:], 7)
+		l, r, err := launch(Arg{Name: "x", Buffer: x, Offset: tt.offset, Residue: tt.mod}, Arg{Of: 1, Offset: tt.b})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		var found []string
+		for _, f := range r.Findings {
+			found = append(found, f.Message)
+		}
+		if tt.finds == "" && len(found) > 0 || !strings.Contains(strings.Join(found, "; "), tt.finds) {
+			t.Errorf("%s: found %q, want %q", tt.name, found, tt.finds)
+		}
+		if tt.finds == "" && binary.LittleEndian.Uint32(l.Args[0].Buffer[tt.b:]) != 7 {
+			t.Errorf("%s: %x, want 7 at %d", tt.name, l.Args[0].Buffer, tt.b)
+		}
+	}
+	for _, args := range [][]Arg{
+		{{Of: 1}, {Buffer: data()}}, {{Of: 2}, {Buffer: data()}}, {{Buffer: data()}, {Of: -1}}, {{Buffer: data()}, {Of: 3}},
+		{{Value: make([]byte, 8)}, {Of: 1}}, {{Buffer: data()}, {Of: 1, Buffer: data()}},
+		{{Buffer: data(), Residue: 256}, {Of: 1}}, {{Buffer: data(), Residue: -1}, {Of: 1}},
+	} {
+		if _, _, err := launch(args...); diag.CodeOf(err) != BadLaunch {
+			t.Errorf("%+v: %v, want %s", args, err, BadLaunch)
+		}
+	}
+}
