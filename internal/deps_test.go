@@ -20,7 +20,7 @@ const levels = `
 	6  campaign
 	5  shrink receipt
 	4  runner store project gradient inspect
-	3  gen oracle invariant verdict artifact config
+	3  gen oracle invariant verdict artifact config emulation
 	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff launchfile
 	1  rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
 	0  diag dtype libm

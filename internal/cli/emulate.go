@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"gpuemu/internal/diag"
-	"gpuemu/internal/inspect"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/launchfile"
 	"gpuemu/internal/ptx"
 	"gpuemu/internal/ptxvm"
@@ -66,7 +63,7 @@ func emulateCommand(term *terminal, env Env) *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			e := &emulation{term: term, env: env, flags: f, asJSON: format.value == "json"}
+			e := &emulator{term: term, env: env, flags: f, asJSON: format.value == "json"}
 			return e.run(cmd)
 		},
 	}
@@ -90,8 +87,8 @@ func emulateCommand(term *terminal, env Env) *cobra.Command {
 	return cmd
 }
 
-// emulation is one run of the command.
-type emulation struct {
+// emulator is one run of the command.
+type emulator struct {
 	term   *terminal
 	env    Env
 	flags  *emulateFlags
@@ -100,10 +97,10 @@ type emulation struct {
 	launch *launchfile.Case
 	file   *ptx.File
 	checks ptxvm.Checks
-	doc    emulationDoc
+	doc    *emulation.Document
 }
 
-func (e *emulation) run(cmd *cobra.Command) error {
+func (e *emulator) run(cmd *cobra.Command) error {
 	if err := e.options(); err != nil {
 		return err
 	}
@@ -119,7 +116,7 @@ func (e *emulation) run(cmd *cobra.Command) error {
 	}
 	for i := range e.launch.Expected {
 		x := &e.launch.Expected[i]
-		e.doc.compare(x, e.launch.Arg(x.Name))
+		e.doc.Compare(x, e.launch.Arg(x.Name))
 	}
 	if e.flags.dir != "" {
 		if err := e.writeOutputs(); err != nil {
@@ -130,30 +127,25 @@ func (e *emulation) run(cmd *cobra.Command) error {
 }
 
 // refuse says in JSON, too, that a kernel could not be executed as a whole.
-func (e *emulation) refuse(err error) error {
+func (e *emulator) refuse(err error) error {
 	if !e.asJSON || exitCode(err) != exitNotRun {
 		return err
 	}
-	e.doc.Error = &refusalDoc{Code: string(diag.CodeOf(err)), Message: err.Error(), Hint: diag.HintOf(err)}
-	e.doc.PTX, e.doc.Grid, e.doc.Block, e.doc.DynamicShared = e.launch.PTX, e.launch.Grid, e.launch.Block,
-		e.launch.DynamicShared
-	e.doc.Kernel = e.launch.Entry
-	e.doc.conclude()
-	if broken := e.term.printJSON(&e.doc); broken != nil {
+	if broken := e.term.printJSON(emulation.Refused(e.launch, err)); broken != nil {
 		return broken
 	}
 	return err
 }
 
 // print prints the result; its exit code follows from it.
-func (e *emulation) print() error {
-	e.doc.conclude()
+func (e *emulator) print() error {
+	e.doc.Conclude()
 	if e.asJSON {
-		if err := e.term.printJSON(&e.doc); err != nil {
+		if err := e.term.printJSON(e.doc); err != nil {
 			return err
 		}
 	} else {
-		e.doc.text(e.term)
+		printEmulation(e.term, e.doc)
 	}
 	if e.doc.Status != "passed" {
 		return &statusError{status: exitFailed}
@@ -162,7 +154,7 @@ func (e *emulation) print() error {
 }
 
 // options refuses what is not there. What is asked for and not done would be a green light for nothing.
-func (e *emulation) options() error {
+func (e *emulator) options() error {
 	f := e.flags
 	missing := func(flag string) error {
 		return diag.Errorf(Usage, "leave it out", "%s is not in this version of gpuemu", flag)
@@ -172,13 +164,13 @@ func (e *emulation) options() error {
 		return inFlag("check", err)
 	}
 	switch {
-	case f.schedules < 1 || f.schedules > maxSchedules:
-		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", maxSchedules), "--schedules is %d", f.schedules)
+	case f.schedules < 1 || f.schedules > emulation.MaxSchedules:
+		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", emulation.MaxSchedules), "--schedules is %d", f.schedules)
 	case f.sfu != "" && f.sfu != "worst+" && f.sfu != "worst-":
 		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
 	case f.sfu != "":
 		return missing("--sfu")
-	case f.arch != "" && !architecture.MatchString(f.arch):
+	case f.arch != "" && !emulation.IsArch(f.arch):
 		return diag.Errorf(Usage, "write sm_80, sm_90a and the like", "--arch is %q", f.arch)
 	case f.contract:
 		return missing("--contract")
@@ -186,28 +178,8 @@ func (e *emulation) options() error {
 	return nil
 }
 
-// architecture is the name of a GPU's architecture, as .target has it.
-var architecture = regexp.MustCompile(`^sm_[0-9]{2,3}[af]?$`)
-
-// maxSchedules is more orders than tell anything new.
-const maxSchedules = 10000
-
-// checkNames lists the checks that are made.
-func checkNames(c ptxvm.Checks) (names []string) {
-	for _, x := range []struct {
-		check ptxvm.Checks
-		name  string
-	}{{ptxvm.CheckBounds, "bounds"}, {ptxvm.CheckUninit, "uninit"}, {ptxvm.CheckRace, "race"},
-		{ptxvm.CheckBarrier, "barrier"}, {ptxvm.CheckAsync, "async"}} {
-		if c&x.check != 0 {
-			names = append(names, x.name)
-		}
-	}
-	return names
-}
-
 // read reads the launch, from a file or from the flags, and the module.
-func (e *emulation) read(cmd *cobra.Command) error {
+func (e *emulator) read(cmd *cobra.Command) error {
 	var err error
 	if e.flags.launch != "" {
 		for _, name := range []string{"entry", "grid", "block", "shared", "arg"} {
@@ -234,84 +206,37 @@ func (e *emulation) read(cmd *cobra.Command) error {
 	case err != nil:
 		return notRun(err)
 	}
-	e.launch.Entry = kernelName(e.file, e.launch.Entry)
-	if e.flags.arch != "" && len(e.file.Targets) > 0 {
-		e.file.Targets[0] = e.flags.arch // what the emulator takes its tensor cores from
-	}
+	e.launch.Entry = emulation.KernelName(e.file, e.launch.Entry)
 	return nil
-}
-
-// kernelName is the symbol of a kernel: C++ names may be written without their mangling where only one kernel fits.
-func kernelName(file *ptx.File, entry string) string {
-	var fits []string
-	for _, k := range file.Kernels() {
-		switch {
-		case k.Name == entry:
-			return entry
-		case inspect.SourceName(k.Name) == entry:
-			fits = append(fits, k.Name)
-		}
-	}
-	if len(fits) == 1 {
-		return fits[0]
-	}
-	return entry
 }
 
 // execute loads and runs the kernel.
-func (e *emulation) execute() error {
-	l := e.launch
-	prog, err := ptxvm.Load(e.file, l.Entry)
-	if err != nil {
-		if diag.CodeOf(err) == ptxvm.NoEntry {
-			return err
-		}
-		return notRun(err)
-	}
+func (e *emulator) execute() error {
 	ctx, stop := e.env.interruptible()
 	defer stop()
-	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, Checks: e.checks,
-		MaxSteps: e.flags.budget, Schedules: e.flags.schedules, Seed: 1, Context: ctx, Counters: e.flags.counters}
+	o := emulation.Options{Checks: e.checks, Schedules: e.flags.schedules, Budget: e.flags.budget,
+		Counters: e.flags.counters}
 	if e.flags.trace {
-		vm.Trace = e.trace
+		o.Trace = e.trace
 	}
-	for i := range l.Args {
-		a := &l.Args[i]
-		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),
-			Uninitialised: a.Uninitialised(), Element: a.DType.Size()})
+	prog, err := emulation.Load(e.file, e.launch.Entry, e.flags.arch)
+	if err == nil {
+		e.doc, err = emulation.Run(ctx, prog, e.launch, o)
 	}
-	start := time.Now()
-	result, err := prog.Run(vm)
-	switch code := diag.CodeOf(err); {
+	switch {
 	case err != nil && ctx.Err() != nil:
-		return notRun(diag.Errorf(Interrupted, "", "interrupted before %s ended", prog.Kernel.Name))
-	case code == ptxvm.Budget || code == ptxvm.MemoryLimit:
+		return notRun(diag.Errorf(Interrupted, "", "interrupted before %s ended", e.launch.Entry))
+	case emulation.IsRefusal(err):
 		return notRun(err)
-	case err != nil:
-		return err
 	}
-	e.doc = emulationDoc{
-		Kernel: prog.Kernel.Name, PTX: e.launch.PTX, Line: e.file.Position(prog.Kernel.Pos).Line,
-		Target: strings.Join(e.file.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
-		Checks: checkNames(e.checks), Schedules: e.flags.schedules, Seconds: time.Since(start).Seconds(),
-		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
-	}
-	if result.Counters != nil {
-		e.doc.Counters = newCountersDoc(result.Counters)
-	}
-	for i := range result.Findings {
-		e.doc.add(&result.Findings[i])
-	}
-	return nil
+	return err
 }
 
 // trace tells of an instruction on standard error: the result stays alone on standard output.
-func (e *emulation) trace(s ptxvm.Step) {
+func (e *emulator) trace(s ptxvm.Step) {
 	e.term.note("block %d,%d,%d warp %d lanes %08x %s: %s", s.Block.X, s.Block.Y, s.Block.Z, s.Warp, s.Active,
-		placeText(e.launch.PTX, s.PTX.Line, places(s.Source)), s.Instr)
+		placeText(e.launch.PTX, s.PTX.Line, emulation.Places(s.Source)), s.Instr)
 }
-
-func dim(size [3]int) ptxvm.Dim { return ptxvm.Dim{X: size[0], Y: size[1], Z: size[2]} }
 
 // sizeText is a grid or a block, as the flags take it.
 func sizeText(size [3]int) string { return fmt.Sprintf("%d,%d,%d", size[0], size[1], size[2]) }

@@ -5,115 +5,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"gpuemu/internal/diag"
-	"gpuemu/internal/launchfile"
-	"gpuemu/internal/ptxvm"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/tensor"
 )
 
 // This file implements what emulate says of a launch, and the files it writes.
 
-// emulationDoc is the result of emulate, and its JSON form.
-type emulationDoc struct {
-	Status        string          `json:"status"` // passed, failed, or not_run with an error
-	Kernel        string          `json:"kernel"`
-	PTX           string          `json:"ptx"`
-	Line          int             `json:"ptx_line"`
-	Target        string          `json:"target"`
-	Grid          [3]int          `json:"grid"`
-	Block         [3]int          `json:"block"`
-	DynamicShared int             `json:"dynamic_shared"`
-	Checks        []string        `json:"checks"`
-	Schedules     int             `json:"schedules"`
-	Instructions  uint64          `json:"instructions"` // of warps
-	Seconds       float64         `json:"seconds"`
-	Printed       string          `json:"printed"` // by printf of the kernel
-	Findings      []findingDoc    `json:"findings"`
-	Dropped       int             `json:"findings_dropped"` // beyond the length of the list
-	Expected      []comparisonDoc `json:"expected"`
-	Outputs       []string        `json:"outputs"` // files
-	Counters      *countersDoc    `json:"counters,omitempty"`
-	Error         *refusalDoc     `json:"error,omitempty"`
-}
-
-// refusalDoc is why a kernel was not executed, or not to its end.
-type refusalDoc struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Hint    string `json:"hint"`
-}
-
-// findingDoc is one finding. Source and Line are those of the source file, "" and 0 where the PTX does not say.
-type findingDoc struct {
-	Class       string     `json:"class"`
-	Message     string     `json:"message"`
-	Source      string     `json:"source"`
-	Line        int        `json:"line"`
-	InlinedAt   []placeDoc `json:"inlined_at"` // the innermost first
-	PTXLine     int        `json:"ptx_line"`
-	Block       [3]int     `json:"block"` // the first, and
-	Thread      [3]int     `json:"thread"`
-	Count       int        `json:"count"` // how often threads did it
-	Instruction string     `json:"instruction"`
-}
-
-// placeDoc is a line of a source file.
-type placeDoc struct {
-	Source string `json:"source"`
-	Line   int    `json:"line"`
-}
-
-// comparisonDoc is an output beside what was expected.
-type comparisonDoc struct {
-	Name     string    `json:"name"`
-	Tensor   string    `json:"tensor"` // dtype and shape
-	Rule     string    `json:"rule"`
-	Elements int       `json:"elements"`
-	Wrong    int       `json:"wrong"`
-	Worst    *worstDoc `json:"worst,omitempty"`
-}
-
-// worstDoc is the element that is furthest off. Numbers are texts: JSON has no NaN, and a double no 64-bit integer.
-type worstDoc struct {
-	Index []int  `json:"index"`
-	Got   string `json:"got"`
-	Want  string `json:"want"`
-	ULP   string `json:"ulp"` // "" from a NaN to a number
-	Abs   string `json:"abs"`
-}
-
-// add takes a finding of the emulator.
-func (d *emulationDoc) add(f *ptxvm.Finding) {
-	doc := findingDoc{Class: string(f.Class), Message: f.Message, Count: f.Count, PTXLine: f.PTX.Line,
-		Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z}, Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z},
-		InlinedAt: []placeDoc{}}
-	if list := places(f.Source); len(list) > 0 {
-		doc.Source, doc.Line = list[0].Source, list[0].Line
-		doc.InlinedAt = append(doc.InlinedAt, list[1:]...)
-	}
-	if f.Instr != nil {
-		doc.Instruction = f.Instr.String()
-	}
-	d.Findings = append(d.Findings, doc)
-}
-
-// places are the lines of source files, without those for which the compiler names none.
-func places(source []diag.Pos) (list []placeDoc) {
-	for _, at := range source {
-		if at.Line > 0 {
-			list = append(list, placeDoc{path.Clean(at.File), at.Line})
-		}
-	}
-	return list
-}
-
 // placeText is a line of PTX and the lines of the source it was made of.
-func placeText(ptxFile string, ptxLine int, source []placeDoc) string {
+func placeText(ptxFile string, ptxLine int, source []emulation.Place) string {
 	text := fmt.Sprintf("%s:%d", ptxFile, ptxLine)
 	for i, at := range source {
 		text += []string{" (", ", inlined at "}[min(i, 1)] + fmt.Sprintf("%s:%d", at.Source, at.Line)
@@ -124,49 +27,8 @@ func placeText(ptxFile string, ptxLine int, source []placeDoc) string {
 	return text
 }
 
-// compare takes an output that something is expected of.
-func (d *emulationDoc) compare(x *launchfile.Expected, a *launchfile.Arg) {
-	c := x.Compare(a)
-	doc := comparisonDoc{Name: x.Name, Tensor: a.DType.String() + a.Shape.String(), Rule: x.Rule(), Elements: c.Elems,
-		Wrong: c.Wrong}
-	if c.Wrong > 0 {
-		doc.Worst = &worstDoc{Index: c.Index, Got: c.Got, Want: c.Want,
-			Abs: strconv.FormatFloat(c.Abs, 'g', 6, 64)}
-		if c.ULP != 1<<64-1 {
-			doc.Worst.ULP = strconv.FormatUint(c.ULP, 10)
-		}
-	}
-	d.Expected = append(d.Expected, doc)
-}
-
-// conclude sets the status, and makes lists of what is absent: JSON has them empty, not null.
-func (d *emulationDoc) conclude() {
-	switch {
-	case d.Error != nil:
-		d.Status = "not_run"
-	case len(d.Findings) > 0 || d.wrong() > 0:
-		d.Status = "failed"
-	default:
-		d.Status = "passed"
-	}
-	d.Checks = append([]string{}, d.Checks...)
-	d.Findings = append([]findingDoc{}, d.Findings...)
-	d.Expected = append([]comparisonDoc{}, d.Expected...)
-	d.Outputs = append([]string{}, d.Outputs...)
-}
-
-// wrong is how many outputs are not as expected.
-func (d *emulationDoc) wrong() (n int) {
-	for i := range d.Expected {
-		if d.Expected[i].Wrong > 0 {
-			n++
-		}
-	}
-	return n
-}
-
-// text prints the result for people in a hurry: the last line says it all.
-func (d *emulationDoc) text(t *terminal) {
+// printEmulation prints the result for people in a hurry: the last line says it all.
+func printEmulation(t *terminal, d *emulation.Document) {
 	shared := ""
 	if d.DynamicShared > 0 {
 		shared = fmt.Sprintf(", %d bytes of dynamic shared memory", d.DynamicShared)
@@ -182,19 +44,19 @@ func (d *emulationDoc) text(t *terminal) {
 	}
 	t.print(fmt.Sprintf("  %d instructions of warps%s in %s; %s", d.Instructions, orders, duration(d.Seconds), checks))
 	if d.Counters != nil {
-		d.Counters.text(t)
+		printCounters(t, d.Counters)
 	}
 	for line := range strings.Lines(d.Printed) {
 		t.print("  printf: " + printable(strings.TrimSuffix(line, "\n")))
 	}
 	for i := range d.Findings {
-		d.Findings[i].text(t, d.PTX)
+		printFinding(t, &d.Findings[i], d.PTX)
 	}
 	if d.Dropped > 0 {
 		t.print(fmt.Sprintf("  and %s elsewhere", plural(d.Dropped, "finding")))
 	}
 	for i := range d.Expected {
-		t.print(printable("  " + d.Expected[i].text()))
+		t.print(printable("  " + comparisonText(&d.Expected[i])))
 	}
 	for _, file := range d.Outputs {
 		t.print(printable("  wrote " + file))
@@ -208,15 +70,16 @@ func (d *emulationDoc) text(t *terminal) {
 	case len(d.Expected) == 0:
 		t.print("FAILED: " + findings)
 	default:
-		t.print(fmt.Sprintf("FAILED: %s, %s of %d not as expected", findings, plural(d.wrong(), "output"), len(d.Expected)))
+		t.print(fmt.Sprintf("FAILED: %s, %s of %d not as expected", findings, plural(d.WrongOutputs(), "output"),
+			len(d.Expected)))
 	}
 }
 
-// text prints a finding: what and where, then the instruction.
-func (f *findingDoc) text(t *terminal, ptxFile string) {
-	var source []placeDoc
+// printFinding prints a finding: what and where, then the instruction.
+func printFinding(t *terminal, f *emulation.Finding, ptxFile string) {
+	var source []emulation.Place
 	if f.Line > 0 {
-		source = append([]placeDoc{{f.Source, f.Line}}, f.InlinedAt...)
+		source = append([]emulation.Place{{Source: f.Source, Line: f.Line}}, f.InlinedAt...)
 	}
 	place := placeText(ptxFile, f.PTXLine, source)
 	if f.Instruction == "" { // nobody in particular did it
@@ -240,8 +103,8 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// text is an output in one line.
-func (c *comparisonDoc) text() string {
+// comparisonText is an output in one line.
+func comparisonText(c *emulation.Comparison) string {
 	head := fmt.Sprintf("%s %s", c.Name, c.Tensor)
 	if c.Wrong == 0 {
 		return fmt.Sprintf("%s: as expected (%s)", head, c.Rule)
@@ -264,7 +127,7 @@ func duration(seconds float64) string {
 }
 
 // checkOutputs refuses, before time is spent, what cannot be written.
-func (e *emulation) checkOutputs() error {
+func (e *emulator) checkOutputs() error {
 	if e.flags.launch != "" {
 		for i := range e.launch.Args {
 			if a := &e.launch.Args[i]; a.Role.Written() && !isFileName(a.Name) {
@@ -286,7 +149,7 @@ func isFileName(name string) bool {
 }
 
 // writeOutputs writes what the kernel left in its outputs, findings or not: they show what went wrong.
-func (e *emulation) writeOutputs() error {
+func (e *emulator) writeOutputs() error {
 	var named []tensor.Named
 	for i := range e.launch.Args {
 		if a := &e.launch.Args[i]; a.Role.Written() {

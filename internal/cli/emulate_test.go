@@ -12,6 +12,7 @@ import (
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
 )
@@ -102,17 +103,18 @@ func TestEmulateInterrupted(t *testing.T) {
 
 // TestEmulationText: what people read has nothing in it that steers a terminal, and every number there is.
 func TestEmulationText(t *testing.T) {
-	d := emulationDoc{Kernel: "k\x1b[2J", PTX: "k.ptx", Line: 3, Target: "sm_90", Grid: [3]int{1, 2, 3},
+	d := emulation.Document{Kernel: "k\x1b[2J", PTX: "k.ptx", Line: 3, Target: "sm_90", Grid: [3]int{1, 2, 3},
 		Block: [3]int{4, 5, 6}, DynamicShared: 7, Checks: []string{"bounds"}, Instructions: 8, Seconds: 90.26,
-		Schedules: 3, Printed: "one\ntwo\x1b[2J\nthree", Dropped: 4, Findings: []findingDoc{{Class: "race", Message: "both",
-			PTXLine: 9, Source: "k.cu", Line: 5, InlinedAt: []placeDoc{{"k.cu", 6}}, Count: 2, Instruction: "ret;"},
-			{Class: "unwritten", Message: "none", PTXLine: 1, Count: 7, InlinedAt: []placeDoc{}}}}
-	d.Expected = []comparisonDoc{{Name: "y", Tensor: "float32[2]", Rule: "equal bits", Elements: 2, Wrong: 1,
-		Worst: &worstDoc{Index: []int{1}, Got: "1", Want: "2", ULP: "8388608", Abs: "1"}}, {Name: "z"}}
-	d.conclude()
+		Schedules: 3, Printed: "one\ntwo\x1b[2J\nthree", Dropped: 4, Findings: []emulation.Finding{
+			{Class: "race", Message: "both", PTXLine: 9, Source: "k.cu", Line: 5, Count: 2, Instruction: "ret;",
+				InlinedAt: []emulation.Place{{Source: "k.cu", Line: 6}}},
+			{Class: "unwritten", Message: "none", PTXLine: 1, Count: 7, InlinedAt: []emulation.Place{}}}}
+	d.Expected = []emulation.Comparison{{Name: "y", Tensor: "float32[2]", Rule: "equal bits", Elements: 2, Wrong: 1,
+		Worst: &emulation.Worst{Index: []int{1}, Got: "1", Want: "2", ULP: "8388608", Abs: "1"}}, {Name: "z"}}
+	d.Conclude()
 	var b strings.Builder
 	term := newTerminal(Env{Stdout: &b, Stderr: &b})
-	d.text(term)
+	printEmulation(term, &d)
 	if err := term.flush(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"gpuemu/internal/artifact"
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
 )
 
 // This file implements looking at targets.
@@ -266,7 +267,7 @@ func (t *Target) calls(symbol string, loosely bool) bool {
 	if want == "" {
 		want = t.Name
 	}
-	return want == symbol || loosely && want == SourceName(symbol)
+	return want == symbol || loosely && want == ptx.SourceName(symbol)
 }
 
 // knownAs is the target whose name and policy a kernel has: the known one that asks for it, else t.
@@ -343,34 +344,4 @@ func unread(t *Target, err error) Unread {
 		u.Message = strings.ReplaceAll(u.Message, t.Dir+string(filepath.Separator), "")
 	}
 	return u
-}
-
-// SourceName is the name of a function in its source: the last part of a mangled C++ name (Itanium C++ ABI, 5.1), and
-// the name itself of any other.
-func SourceName(symbol string) string {
-	rest, mangled := strings.CutPrefix(symbol, "_Z")
-	if !mangled {
-		return symbol
-	}
-	rest, nested := strings.CutPrefix(rest, "N")
-	rest = strings.TrimPrefix(rest, "L") // internal linkage
-	name := ""
-	for {
-		n, digits := 0, 0
-		for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' && n < len(rest) {
-			n = 10*n + int(rest[digits]-'0')
-			digits++
-		}
-		if digits == 0 || n == 0 || digits+n > len(rest) {
-			break
-		}
-		name, rest = rest[digits:digits+n], rest[digits+n:]
-		if !nested {
-			break
-		}
-	}
-	if name == "" {
-		return symbol
-	}
-	return name
 }

@@ -7,6 +7,7 @@ import (
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/pattern"
+	"gpuemu/internal/ptx"
 )
 
 // This file implements what gpuemu.toml says of kernels.
@@ -96,7 +97,7 @@ func (d *Document) Misspelt(cfg *config.Config, name string) error {
 	}
 	for i := range d.Kernels {
 		k := &d.Kernels[i]
-		if k.Kernel == name || SourceName(k.Kernel) == name || slices.Contains(known, k.Name) {
+		if k.Kernel == name || ptx.SourceName(k.Kernel) == name || slices.Contains(known, k.Name) {
 			return nil
 		}
 	}

@@ -57,6 +57,9 @@ type Arg struct {
 	File  string       // of a tensor: where its bytes are; "" where nothing is known of them
 	Data  []byte       // of a tensor, row-major; made by Load
 	Value []byte       // of a scalar, little-endian
+
+	// Of, Offset and Residue are those of ptxvm.Arg: tensors that share memory. Launch files have no such tensors.
+	Of, Offset, Residue int
 }
 
 // IsTensor reports whether the argument is memory, and its parameter an address.

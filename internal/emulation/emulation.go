@@ -1,0 +1,129 @@
+// Package emulation executes launches of compiled kernels on the CPU and says what came of them.
+//
+// It stands between a launch (launchfile.Case) and the machine (ptxvm): it finds the kernel, passes arguments and
+// options on, and makes a Document of findings, counters and comparisons. It reads no files and prints nothing. The
+// main functions are Load and Run.
+package emulation
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/launchfile"
+	"gpuemu/internal/ptx"
+	"gpuemu/internal/ptxvm"
+)
+
+// MaxSchedules is more orders than tell anything new.
+const MaxSchedules = 10000
+
+// Options are how a launch is executed.
+type Options struct {
+	Checks    ptxvm.Checks     // 0: all
+	Schedules int              // orders of blocks and warps that are compared; 0 and 1: none
+	Budget    uint64           // instructions of warps; 0: the usual limit
+	Counters  bool             // count what happens
+	Trace     func(ptxvm.Step) // told of every instruction; nil: nobody
+}
+
+// architecture is the name of a GPU's architecture, as .target has it.
+var architecture = regexp.MustCompile(`^sm_[0-9]{2,3}[af]?$`)
+
+// IsArch reports whether a text is the name of an architecture.
+func IsArch(text string) bool { return architecture.MatchString(text) }
+
+// Load makes a kernel of a module executable. The name of a C++ kernel may be without its mangling where only one
+// fits. Arch, if it is not "", is the architecture whose tensor cores are followed instead of the module's own.
+func Load(file *ptx.File, entry, arch string) (*ptxvm.Program, error) {
+	if arch != "" && len(file.Targets) > 0 {
+		file.Targets[0] = arch // what the emulator takes its tensor cores from
+	}
+	return ptxvm.Load(file, KernelName(file, entry))
+}
+
+// KernelName is the symbol of a kernel: C++ names may be written without their mangling where only one kernel fits.
+func KernelName(file *ptx.File, entry string) string {
+	var fits []string
+	for _, k := range file.Kernels() {
+		switch {
+		case k.Name == entry:
+			return entry
+		case ptx.SourceName(k.Name) == entry:
+			fits = append(fits, k.Name)
+		}
+	}
+	if len(fits) == 1 {
+		return fits[0]
+	}
+	return entry
+}
+
+// Run executes a launch. The data of its arguments is changed in place. An error that IsRefusal knows means that the
+// kernel is not executed here or not to its end, any other one that the launch does not fit the kernel.
+func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options) (*Document, error) {
+	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, Checks: o.Checks,
+		MaxSteps: o.Budget, Schedules: o.Schedules, Seed: 1, Context: ctx, Counters: o.Counters, Trace: o.Trace}
+	for i := range l.Args {
+		a := &l.Args[i]
+		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),
+			Uninitialised: a.Uninitialised(), Element: a.DType.Size(), Of: a.Of, Offset: a.Offset, Residue: a.Residue})
+	}
+	start := time.Now()
+	result, err := prog.Run(vm)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%s did not come to its end: %w", prog.Kernel.Name, ctx.Err())
+		}
+		return nil, err
+	}
+	d := &Document{
+		Kernel: prog.Kernel.Name, PTX: l.PTX, Line: prog.File.Position(prog.Kernel.Pos).Line,
+		Target: strings.Join(prog.File.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
+		Checks: checkNames(o.Checks), Schedules: max(o.Schedules, 1), Seconds: time.Since(start).Seconds(),
+		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
+	}
+	if result.Counters != nil {
+		d.Counters = newCounters(result.Counters)
+	}
+	for i := range result.Findings {
+		d.add(&result.Findings[i])
+	}
+	return d, nil
+}
+
+// IsRefusal reports whether an error of Load or Run means that the kernel is not executed here, or not to its end.
+func IsRefusal(err error) bool {
+	switch diag.CodeOf(err) {
+	case "", ptxvm.NoEntry, ptxvm.BadLaunch:
+		return false
+	}
+	return true
+}
+
+// Refused is the document of a launch that was not executed, or not to its end.
+func Refused(l *launchfile.Case, err error) *Document {
+	d := &Document{Kernel: l.Entry, PTX: l.PTX, Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
+		Error: &Refusal{Code: string(diag.CodeOf(err)), Message: err.Error(), Hint: diag.HintOf(err)}}
+	d.Conclude()
+	return d
+}
+
+// checkNames lists the checks that are made.
+func checkNames(c ptxvm.Checks) (names []string) {
+	for _, x := range []struct {
+		check ptxvm.Checks
+		name  string
+	}{{ptxvm.CheckBounds, "bounds"}, {ptxvm.CheckUninit, "uninit"}, {ptxvm.CheckRace, "race"},
+		{ptxvm.CheckBarrier, "barrier"}, {ptxvm.CheckAsync, "async"}} {
+		if c == 0 || c&x.check != 0 {
+			names = append(names, x.name)
+		}
+	}
+	return names
+}
+
+func dim(size [3]int) ptxvm.Dim { return ptxvm.Dim{X: size[0], Y: size[1], Z: size[2]} }
