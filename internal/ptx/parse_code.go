@@ -1,7 +1,9 @@
 package ptx
 
 import (
+	"fmt"
 	"math"
+	"regexp"
 	"strings"
 )
 
@@ -245,7 +247,8 @@ func (p *parser) mnemonic() *mnemonic {
 	parts := strings.Split(text, ".")
 	m := &mnemonic{op: parts[0], mods: parts[1:], info: opcodes[parts[0]]}
 	if m.info == nil {
-		p.fail(UnknownOpcode, Pos(begin), "if ptxas accepts it, please report it", "instruction %s is not known", text)
+		p.fail(UnknownOpcode, Pos(begin), "if ptxas accepts it, please report it", "instruction %s is not known%s", text,
+			p.source())
 		return nil
 	}
 	at := begin + len(m.op)
@@ -255,11 +258,25 @@ func (p *parser) mnemonic() *mnemonic {
 				at = begin
 			}
 			p.fail(UnknownModifier, Pos(at), "if ptxas accepts it, please report it",
-				"modifier .%s of %s is not known", mod, text)
+				"modifier .%s of %s is not known%s", mod, text, p.source())
 			return nil
 		}
 		at += len(mod) + 1
 	}
 	p.mnemonics[text] = m
 	return m
+}
+
+// source names the source line in effect for an error, in parentheses. The names of files often stand at the end of a
+// module, which is then not read yet.
+func (p *parser) source() string {
+	if p.loc == nil || p.loc.Line == 0 {
+		return ""
+	}
+	names := regexp.MustCompile(fmt.Sprintf(`(?m)^[ \t]*\.file[ \t]+%d[ \t]+"([^"\n]*)"`, p.loc.File))
+	name := fmt.Sprintf("file %d", p.loc.File)
+	if m := names.FindStringSubmatch(p.lex.src); m != nil {
+		name = m[1]
+	}
+	return fmt.Sprintf(" (%s:%d)", name, p.loc.Line)
 }
