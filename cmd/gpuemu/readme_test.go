@@ -49,7 +49,7 @@ func TestEmulatePage(t *testing.T) {
 	}
 	t.Chdir(dir)
 	page := filepath.Join(root, "docs", "emulate.md")
-	runPage(t, page, 4)
+	runPage(t, page, 8)
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -156,9 +156,6 @@ func (e *emulator) print() error {
 // options refuses what is not there. What is asked for and not done would be a green light for nothing.
 func (e *emulator) options() error {
 	f := e.flags
-	missing := func(flag string) error {
-		return diag.Errorf(Usage, "leave it out", "%s is not in this version of gpuemu", flag)
-	}
 	var err error
 	if e.checks, err = ptxvm.ParseChecks(f.check); err != nil {
 		return inFlag("check", err)
@@ -166,14 +163,10 @@ func (e *emulator) options() error {
 	switch {
 	case f.schedules < 1 || f.schedules > emulation.MaxSchedules:
 		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", emulation.MaxSchedules), "--schedules is %d", f.schedules)
-	case f.sfu != "" && f.sfu != "worst+" && f.sfu != "worst-":
+	case f.sfu != "" && ptxvm.Edges[f.sfu] == ptxvm.Nearest:
 		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
-	case f.sfu != "":
-		return missing("--sfu")
 	case f.arch != "" && !emulation.IsArch(f.arch):
 		return diag.Errorf(Usage, "write sm_80, sm_90a and the like", "--arch is %q", f.arch)
-	case f.contract:
-		return missing("--contract")
 	}
 	return nil
 }
@@ -219,7 +212,8 @@ func (e *emulator) execute() error {
 	if e.flags.trace {
 		o.Trace = e.trace
 	}
-	prog, err := emulation.Load(e.file, e.launch.Entry, e.flags.arch)
+	prog, err := emulation.LoadWith(e.file, e.launch.Entry, e.flags.arch,
+		ptxvm.Numerics{Approx: ptxvm.Edges[e.flags.sfu], Contract: e.flags.contract})
 	if err == nil {
 		e.doc, err = emulation.Run(ctx, prog, e.launch, o)
 	}

@@ -43,6 +43,13 @@ func printEmulation(t *terminal, d *emulation.Document) {
 		checks = "checks: " + strings.Join(d.Checks, ", ")
 	}
 	t.print(fmt.Sprintf("  %d instructions of warps%s in %s; %s", d.Instructions, orders, duration(d.Seconds), checks))
+	if d.SFU != "" {
+		t.print("  approximate instructions: the " + map[string]string{"worst+": "largest", "worst-": "smallest"}[d.SFU] +
+			" results inside their bounds")
+	}
+	if d.Contract {
+		t.print("  products are fused with additions")
+	}
 	if d.Counters != nil {
 		printCounters(t, d.Counters)
 	}

@@ -23,6 +23,8 @@ type Document struct {
 	DynamicShared int          `json:"dynamic_shared"`
 	Checks        []string     `json:"checks"`
 	Schedules     int          `json:"schedules"`
+	SFU           string       `json:"sfu"` // worst+, worst-, or "" for the nearest results
+	Contract      bool         `json:"contract"`
 	Instructions  uint64       `json:"instructions"` // of warps
 	Seconds       float64      `json:"seconds"`
 	Printed       string       `json:"printed"` // by printf of the kernel

@@ -39,10 +39,15 @@ func IsArch(text string) bool { return architecture.MatchString(text) }
 // Load makes a kernel of a module executable. The name of a C++ kernel may be without its mangling where only one
 // fits. Arch, if it is not "", is the architecture whose tensor cores are followed instead of the module's own.
 func Load(file *ptx.File, entry, arch string) (*ptxvm.Program, error) {
+	return LoadWith(file, entry, arch, ptxvm.Numerics{})
+}
+
+// LoadWith is Load with a choice among the results that PTX allows.
+func LoadWith(file *ptx.File, entry, arch string, n ptxvm.Numerics) (*ptxvm.Program, error) {
 	if arch != "" && len(file.Targets) > 0 {
 		file.Targets[0] = arch // what the emulator takes its tensor cores from
 	}
-	return ptxvm.Load(file, KernelName(file, entry))
+	return ptxvm.LoadWith(file, KernelName(file, entry), n)
 }
 
 // KernelName is the symbol of a kernel: C++ names may be written without their mangling where only one kernel fits.
@@ -84,6 +89,7 @@ func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options
 		Kernel: prog.Kernel.Name, PTX: l.PTX, Line: prog.File.Position(prog.Kernel.Pos).Line,
 		Target: strings.Join(prog.File.Targets, ","), Grid: l.Grid, Block: l.Block, DynamicShared: l.DynamicShared,
 		Checks: checkNames(o.Checks), Schedules: max(o.Schedules, 1), Seconds: time.Since(start).Seconds(),
+		SFU: prog.Numerics.Approx.String(), Contract: prog.Numerics.Contract,
 		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
 	}
 	if result.Counters != nil {

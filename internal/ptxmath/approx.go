@@ -227,8 +227,12 @@ func (a Approx) Worst(x, y uint64, ftz, up bool) uint64 {
 		return a.round(moved, ftz, x)
 	}
 	w := max(bound.Abs, bound.Rel*math.Abs(v))
-	if a == Sin || a == Cos {
-		w = min(w, 1-math.Abs(v)) // the hardware stays between -1 and 1
+	if a == Sin || a == Cos { // the hardware stays between -1 and 1
+		room := 1 + v
+		if up {
+			room = 1 - v
+		}
+		w = min(w, room)
 	}
 	return a.edge(d, v, w, ftz, up)
 }

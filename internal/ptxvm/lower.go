@@ -39,6 +39,7 @@ type lowering struct {
 	at        *ptx.Instr               // that is being lowered, nil between instructions
 	addresses map[*ptx.Function]uint64 // of functions, in the order in which they were asked for
 	err       error
+	fusions   map[*ptx.Instr]fusion // of the function that is being lowered
 }
 
 type constantKey struct {
@@ -261,6 +262,9 @@ func (l *lowering) function(fn *ptx.Function) {
 		l.formals(fn)
 	}
 	l.locals(fn.Body)
+	if l.prog.Numerics.Contract {
+		l.fusions = l.contractions(fn)
+	}
 	starts := make([]int, len(fn.Code)+1) // code index of each instruction
 	for i, in := range fn.Code {
 		starts[i] = len(l.prog.code)

@@ -18,9 +18,10 @@ import (
 
 // Program is a kernel that can be launched.
 type Program struct {
-	File   *ptx.File
-	Kernel *ptx.Function
-	Params []Param
+	File     *ptx.File
+	Kernel   *ptx.Function
+	Params   []Param
+	Numerics Numerics
 
 	code             []ins
 	n32, n64, nPreds int
@@ -107,12 +108,15 @@ const (
 )
 
 // Load makes a kernel of a module executable. An empty entry names the only kernel.
-func Load(f *ptx.File, entry string) (*Program, error) {
+func Load(f *ptx.File, entry string) (*Program, error) { return LoadWith(f, entry, Numerics{}) }
+
+// LoadWith is Load with a choice among the results that PTX allows.
+func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
 	kernel, err := choose(f, entry)
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, specials: map[string]ref{}},
+	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, Numerics: n, specials: map[string]ref{}},
 		slots: map[*ptx.Register]ref{}, consts: map[constantKey]ref{}, symbols: map[symbolKey]symbol{},
 		functions: map[*ptx.Function]*lowered{}, addresses: map[*ptx.Function]uint64{}}
 	if err := l.program(); err != nil {

@@ -3,7 +3,7 @@ package ptxvm
 import "gpuemu/internal/ptxmath"
 
 // This file implements approximations (PTX ISA, 9.7.3 and 9.7.4): the nearest number to the exact result, which lies
-// inside every documented bound.
+// inside every documented bound, or the ends of the bounds ([Numerics]).
 
 var approxRows = []row{
 	{syntax: "rcp|sqrt|rsqrt|sin|cos|lg2|ex2 .approx [.ftz] .f32", build: approximate},
@@ -26,23 +26,26 @@ var approximations = map[string]ptxmath.Approx{
 
 func approximate(b *builder) {
 	typ, _ := b.half()
-	f, ftz := approximations[b.in.Op+" "+typ], b.in.Has("ftz")
+	f := approximations[b.in.Op+" "+typ]
 	switch {
 	case b.in.Op == "div":
 		f = ptxmath.DivFull
 		if b.in.Has("approx") {
 			f = ptxmath.DivApprox
 		}
-		b.binary("f32", func(x, y uint64) uint64 { return f.Eval(x, y, ftz) })
+		b.binary("f32", b.approximation(f))
 	case b.in.Op == "rsqrt" && typ == "f64":
 		f = ptxmath.RsqrtWide
-		if ftz {
+		if b.in.Has("ftz") {
 			f = ptxmath.RsqrtF64
 		}
-		b.unary("f64", func(x uint64) uint64 { return f.Eval(x, 0, ftz) })
+		g := b.approximation(f)
+		b.unary("f64", func(x uint64) uint64 { return g(x, 0) })
 	case typ == "f16" || typ == "bf16":
-		b.unaryHalf(func(x uint16) uint16 { return uint16(f.Eval(uint64(x), 0, ftz)) })
+		g := b.approximation(f)
+		b.unaryHalf(func(x uint16) uint16 { return uint16(g(uint64(x), 0)) })
 	default:
-		b.unary(typ, func(x uint64) uint64 { return f.Eval(x, 0, ftz) })
+		g := b.approximation(f)
+		b.unary(typ, func(x uint64) uint64 { return g(x, 0) })
 	}
 }

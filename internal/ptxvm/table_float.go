@@ -26,8 +26,8 @@ var floatRows = []row{
 var roundings = map[string]ptxmath.Round{"rn": ptxmath.RN, "rz": ptxmath.RZ, "rm": ptxmath.RM, "rp": ptxmath.RP,
 	"rni": ptxmath.RN, "rzi": ptxmath.RZ, "rmi": ptxmath.RM, "rpi": ptxmath.RP, "rna": ptxmath.RNA}
 
-// mode is what the modifiers say about the result. Without a direction it is rounded to nearest; a compiler might then
-// contract add, sub and mul to fma, which is not done here.
+// mode is what the modifiers say about the result. Without a direction it is rounded to nearest; an assembler might
+// then contract mul with add or sub, which is done here where [Numerics] says so.
 func (b *builder) mode() (m ptxmath.Mode) {
 	for _, mod := range b.in.Mods {
 		switch mod {
@@ -59,6 +59,11 @@ var op64 = map[string]func(a, b uint64, r ptxmath.Round) uint64{
 
 func binary32(b *builder) {
 	f, m := op32[b.in.Op], b.mode()
+	if b.fused("f32", 1<<31, func(x, y, z uint64) uint64 {
+		return uint64(ptxmath.Fma32(uint32(x), uint32(y), uint32(z), m))
+	}) {
+		return
+	}
 	b.binary("f32", func(x, y uint64) uint64 { return uint64(f(uint32(x), uint32(y), m)) })
 	if fast := fastFloat[b.in.Op]; fast != nil && m == (ptxmath.Mode{}) {
 		b.out.fast32, b.out.run = fast, runFast32
@@ -67,6 +72,9 @@ func binary32(b *builder) {
 
 func binary64(b *builder) {
 	f, r := op64[b.in.Op], b.mode().Round
+	if b.fused("f64", 1<<63, func(x, y, z uint64) uint64 { return ptxmath.Fma64(x, y, z, r) }) {
+		return
+	}
 	b.binary("f64", func(x, y uint64) uint64 { return f(x, y, r) })
 }
 

@@ -61,8 +61,15 @@ var opHalf = map[string]func(x, y uint16, m ptxmath.Mode) uint16{
 }
 
 func binaryHalf(b *builder) {
-	typ, _ := b.half()
+	typ, pair := b.half()
 	f, m := opHalf[b.in.Op+" "+typ], b.mode()
+	fma := fmaOfHalf[typ]
+	one := func(x, y, z uint64) uint64 { return uint64(fma(uint16(x), uint16(y), uint16(z), m)) }
+	if !pair && b.fused("b16", 1<<15, one) || pair && b.fused("b32", 1<<31|1<<15, func(x, y, z uint64) uint64 {
+		return one(x>>16, y>>16, z>>16)<<16 | one(x, y, z)
+	}) {
+		return
+	}
 	b.binaryOfHalf(func(x, y uint16) uint16 { return f(x, y, m) })
 }
 
