@@ -15,6 +15,17 @@ func ExpSlice(dst, src []float64) {
 	}
 }
 
+// Exp2Slice sets dst[i] = Exp2(src[i]) for every i < len(src). dst has at least that length and may be src.
+func Exp2Slice(dst, src []float64) {
+	dst = dst[:len(src)]
+	for i := 0; i < len(src); {
+		i += exp2Groups(dst[i:], src[i:])
+		for last := min(i+lanes, len(src)); i < last; i++ {
+			dst[i] = Exp2(src[i])
+		}
+	}
+}
+
 // LogSlice sets dst[i] = Log(src[i]) for every i < len(src). dst has at least that length and may be src.
 func LogSlice(dst, src []float64) {
 	dst = dst[:len(src)]

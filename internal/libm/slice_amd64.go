@@ -19,6 +19,14 @@ func expGroups(dst, src []float64) int {
 	return 0
 }
 
+// exp2Groups is expGroups for Exp2.
+func exp2Groups(dst, src []float64) int {
+	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		return exp2AVX2(&dst[:n][0], &src[0], n, &exp2Quads)
+	}
+	return 0
+}
+
 // logGroups is expGroups for Log.
 func logGroups(dst, src []float64) int {
 	if n := len(src) &^ (lanes - 1); n > 0 && cpu.X86.HasAVX2 {
@@ -55,6 +63,9 @@ func boxMullerGroups(vals []float64) int {
 func expAVX2(dst, src *float64, n int, k *[9][lanes]float64) int
 
 //go:noescape
+func exp2AVX2(dst, src *float64, n int, k *[9][lanes]float64) int
+
+//go:noescape
 func logAVX2(dst, src *float64, n int, k *[9][lanes]float64, w *[7][lanes]uint64) int
 
 //go:noescape
@@ -76,6 +87,18 @@ var expQuads = [...][lanes]float64{
 	{expC1, expC1, expC1, expC1},
 	{expC2, expC2, expC2, expC2},
 	{0.5, 0.5, 0.5, 0.5},
+	{512, 512, 512, 512},
+}
+
+var exp2Quads = [...][lanes]float64{
+	{128, 128, 128, 128},
+	{expShift, expShift, expShift, expShift},
+	{1.0 / 128, 1.0 / 128, 1.0 / 128, 1.0 / 128},
+	{exp2C0, exp2C0, exp2C0, exp2C0},
+	{exp2C1, exp2C1, exp2C1, exp2C1},
+	{exp2C2, exp2C2, exp2C2, exp2C2},
+	{exp2C3, exp2C3, exp2C3, exp2C3},
+	{exp2C4, exp2C4, exp2C4, exp2C4},
 	{512, 512, 512, 512},
 }
 

@@ -1,6 +1,6 @@
 //go:build !purego
 
-// This file implements Exp, Log and Sincos for AVX2, four arguments at a time, operation by operation as the Go code
+// This file implements Exp, Exp2, Log and Sincos for AVX2, four arguments at a time, operation by operation as the Go code
 // has them: no operation is fused, so every lane has the bits of the scalar function. A group in which some argument
 // takes another path of the scalar function ends the loop.
 //
@@ -18,6 +18,14 @@
 #define expC2 192(R12)
 #define half 224(R12)
 #define expLimit 256(R12)
+
+#define exp2N 0(R12)
+#define exp2InvN 64(R12)
+#define exp2C0 96(R12)
+#define exp2C1 128(R12)
+#define exp2C2 160(R12)
+#define exp2C3 192(R12)
+#define exp2C4 224(R12)
 
 #define logLn2Hi 0(R12)
 #define logLn2Lo 32(R12)
@@ -326,6 +334,79 @@ exploop:
 	CMPQ BX, CX
 	JLT exploop
 expend:
+	VZEROUPPER
+	MOVQ BX, ret+32(FP)
+	RET
+
+// func exp2AVX2(dst, src *float64, n int, k *[9][lanes]float64) int
+TEXT ·exp2AVX2(SB), NOSPLIT, $32-40
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+	MOVQ k+24(FP), R12
+	LEAQ ·expTable(SB), DX
+	XORQ BX, BX
+	VPCMPEQD Y15, Y15, Y15
+	VPSRLQ $1, Y15, Y15         // |x| mask
+	VMOVUPD expShift, Y14
+	VMOVUPD exp2N, Y13
+	VMOVUPD exp2InvN, Y12
+	VMOVUPD exp2C0, Y11
+	VMOVUPD exp2C1, Y10
+	VMOVUPD exp2C2, Y9
+	VMOVUPD exp2C3, Y8
+	VMOVUPD exp2C4, Y7
+exp2loop:
+	VMOVUPD (SI)(BX*8), Y0
+	VANDPD Y15, Y0, Y1
+	VCMPPD $0x11, expLimit, Y1, Y1 // |x| < 512, false for NaN
+	VMOVMSKPD Y1, AX
+	CMPL AX, $15
+	JNE exp2end
+	VMULPD Y13, Y0, Y1
+	VADDPD Y14, Y1, Y1          // z, and k in its bits
+	VMOVUPD Y1, tmp-32(SP)
+	VSUBPD Y14, Y1, Y2
+	VMULPD Y12, Y2, Y2
+	VSUBPD Y2, Y0, Y0           // r
+	MOVBLZX tmp-32(SP), R8
+	MOVBLZX tmp-24(SP), R9
+	MOVBLZX tmp-16(SP), R10
+	MOVBLZX tmp-8(SP), R11
+	ANDL $127, R8
+	ANDL $127, R9
+	ANDL $127, R10
+	ANDL $127, R11
+	SHLL $4, R8
+	SHLL $4, R9
+	SHLL $4, R10
+	SHLL $4, R11
+	VMOVUPD (DX)(R8*1), X4
+	VMOVUPD (DX)(R9*1), X5
+	VINSERTF128 $1, (DX)(R10*1), Y4, Y4
+	VINSERTF128 $1, (DX)(R11*1), Y5, Y5
+	VUNPCKLPD Y5, Y4, Y6        // tail
+	VUNPCKHPD Y5, Y4, Y4        // scale
+	VPSLLQ $45, Y1, Y1
+	VPADDQ Y1, Y4, Y4           // s
+	VMULPD Y0, Y0, Y1           // r2
+	VMULPD Y7, Y0, Y2
+	VADDPD Y8, Y2, Y2
+	VMULPD Y2, Y1, Y2
+	VMULPD Y9, Y0, Y3
+	VADDPD Y10, Y3, Y3
+	VADDPD Y2, Y3, Y3
+	VMULPD Y3, Y1, Y3
+	VMULPD Y11, Y0, Y0
+	VADDPD Y3, Y0, Y0
+	VADDPD Y6, Y0, Y0           // p
+	VMULPD Y0, Y4, Y0
+	VADDPD Y4, Y0, Y0
+	VMOVUPD Y0, (DI)(BX*8)
+	ADDQ $4, BX
+	CMPQ BX, CX
+	JLT exp2loop
+exp2end:
 	VZEROUPPER
 	MOVQ BX, ret+32(FP)
 	RET

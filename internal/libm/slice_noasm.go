@@ -5,6 +5,7 @@
 package libm
 
 func expGroups(dst, src []float64) int         { return 0 }
+func exp2Groups(dst, src []float64) int        { return 0 }
 func logGroups(dst, src []float64) int         { return 0 }
 func sincosGroups(sin, cos, src []float64) int { return 0 }
 func boxMullerGroups(vals []float64) int       { return 0 }

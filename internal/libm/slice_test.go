@@ -54,6 +54,8 @@ func TestSlicesHaveTheBitsOfTheScalars(t *testing.T) {
 	}
 	libm.ExpSlice(a, xs)
 	check("Exp", libm.Exp, a)
+	libm.Exp2Slice(a, xs)
+	check("Exp2", libm.Exp2, a)
 	libm.LogSlice(a, xs)
 	check("Log", libm.Log, a)
 	libm.TanhSlice(a, xs)
@@ -72,6 +74,7 @@ func TestSlicesOfAnyLength(t *testing.T) {
 			scalar func(float64) float64
 		}{
 			"Exp":  {libm.ExpSlice, libm.Exp},
+			"Exp2": {libm.Exp2Slice, libm.Exp2},
 			"Log":  {libm.LogSlice, libm.Log},
 			"Tanh": {libm.TanhSlice, libm.Tanh},
 			"Sin":  {func(dst, src []float64) { libm.SincosSlice(dst, make([]float64, len(src)), src) }, libm.Sin},
