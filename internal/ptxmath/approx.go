@@ -142,6 +142,37 @@ func (a Approx) Eval(x, y uint64, ftz bool) uint64 {
 	return a.round(a.compute(x, y, ftz), ftz, x)
 }
 
+// Lanes sets d[i] to Eval(x[i], 0, ftz): an f32 instruction with one operand, for all lanes of a warp.
+func (a Approx) Lanes(d, x *[32]uint32, ftz bool) {
+	var v [32]float64
+	for i, bits := range x {
+		if ftz {
+			bits = Flush32(bits)
+		}
+		v[i] = f32(bits)
+	}
+	switch a {
+	case Ex2:
+		libm.Exp2Slice(v[:], v[:])
+	case Tanh:
+		libm.TanhSlice(v[:], v[:])
+	default:
+		for i := range v {
+			v[i] = a.exact(v[i], 0)
+		}
+	}
+	for i, y := range v {
+		bits := math.Float32bits(float32(y))
+		switch {
+		case y != y:
+			bits = NaN32
+		case ftz:
+			bits = Flush32(bits)
+		}
+		d[i] = bits
+	}
+}
+
 // compute is the exact result after flushing the operands.
 func (a Approx) compute(x, y uint64, ftz bool) float64 {
 	switch {

@@ -156,3 +156,23 @@ func TestWorst(t *testing.T) {
 		}
 	}
 }
+
+// TestLanes compares all lanes of a warp at once with one after the other.
+func TestLanes(t *testing.T) {
+	for _, a := range []Approx{Ex2, Lg2, Sin, Cos, RcpApprox, RsqrtApprox, SqrtApprox, Tanh} {
+		for _, ftz := range []bool{false, true} {
+			for start := uint32(0); start < 1<<16; start += 32 {
+				var d, x [32]uint32
+				for i := range x {
+					x[i] = (start + uint32(i)) * 0x10001
+				}
+				a.Lanes(&d, &x, ftz)
+				for i := range x {
+					if want := uint32(a.Eval(uint64(x[i]), 0, ftz)); d[i] != want {
+						t.Fatalf("approximation %d of %#x, ftz %v: %#x in a warp, %#x alone", a, x[i], ftz, d[i], want)
+					}
+				}
+			}
+		}
+	}
+}
