@@ -78,6 +78,7 @@ v3:
 purego:
 	@$(STEP) "go test -tags purego" $(GO) test -timeout $(TIMEOUT) -tags purego ./internal/dtype ./internal/gemm ./internal/compare ./internal/libm ./internal/rng ./internal/gen
 	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
+	@$(STEP) "go test -tags purego, emulator" $(GO) test -timeout $(TIMEOUT) -tags purego -short ./internal/ptxvm
 
 # The Python package: style, types, tests with numpy alone and with JAX on the CPU.
 python: build

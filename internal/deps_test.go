@@ -43,6 +43,7 @@ const external = `
 	libm    golang.org/x/sys/cpu
 	cubin   github.com/klauspost/compress/zstd
 	oracle  golang.org/x/sys/cpu
+	ptxvm   golang.org/x/sys/cpu
 `
 
 // parseLevels gives the level of each name of the table.

@@ -1,288 +1,183 @@
 package ptxvm
 
-import (
-	"math"
+import "math/bits"
 
-	"gpuemu/internal/ptxmath"
-)
+// This file implements the instructions that kernels spend their time with, by loops over all lanes. Where not all of
+// them are active, the loop computes all the same, and the results of the active lanes are kept: no function here
+// fails, whatever the others hold.
 
-// This file implements the instructions that kernels spend their time with, for warps whose lanes are all active. Each
-// does what the function of its row does lane by lane; a test compares them.
+// to32 is where a loop puts its results, and keep32 takes over those of the active lanes.
+func (w *warp) to32(r ref) *lanes32 {
+	if w.mask == allLanes {
+		return &w.r32[r.index()]
+	}
+	return &w.scratch32
+}
 
-func fastAdd32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] + b[i]
+func (w *warp) keep32(r ref) {
+	if w.mask != allLanes {
+		d := &w.r32[r.index()]
+		fast.select32(d, &w.scratch32, d, w.mask)
 	}
 }
 
-func fastSub32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] - b[i]
+func (w *warp) to64(r ref) *lanes64 {
+	if w.mask == allLanes {
+		return &w.r64[r.index()]
 	}
+	return &w.scratch64
 }
 
-func fastMul32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] * b[i]
-	}
-}
-
-func fastAnd32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] & b[i]
-	}
-}
-
-func fastOr32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] | b[i]
-	}
-}
-
-func fastXor32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] ^ b[i]
-	}
-}
-
-func fastShl32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] << b[i]
-	}
-}
-
-func fastShr32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = a[i] >> b[i]
-	}
-}
-
-func fastShrSigned32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = uint32(int32(a[i]) >> b[i])
-	}
-}
-
-func fastMin32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = uint32(min(int32(a[i]), int32(b[i])))
-	}
-}
-
-func fastMax32(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = uint32(max(int32(a[i]), int32(b[i])))
-	}
-}
-
-func fastAdd64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] + b[i]
-	}
-}
-
-func fastSub64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] - b[i]
-	}
-}
-
-func fastMul64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] * b[i]
-	}
-}
-
-func fastAnd64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] & b[i]
-	}
-}
-
-func fastOr64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] | b[i]
-	}
-}
-
-func fastXor64(d, a, b *lanes64) {
-	for i := range d {
-		d[i] = a[i] ^ b[i]
+func (w *warp) keep64(r ref) {
+	if w.mask != allLanes {
+		d := &w.r64[r.index()]
+		fast.select64(d, &w.scratch64, d, w.mask)
 	}
 }
 
 // runUnary32, runBinary32 and runTernary32 are for functions without a loop of their own, on registers of 32 bits.
 func runUnary32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
+	d, a, f := &w.r32[in.d.index()], &w.r32[in.a.index()], in.f1
+	if w.mask == allLanes {
+		for i := range d {
+			d[i] = uint32(f(uint64(a[i])))
+		}
 		return
 	}
-	d, a, f := &w.r32[in.d.index()], &w.r32[in.a.index()], in.f1
-	for i := range d {
+	for m := w.mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
 		d[i] = uint32(f(uint64(a[i])))
 	}
 }
 
 func runBinary32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runBinary(w, in)
+	d, a, b, f := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], in.f2
+	if w.mask == allLanes {
+		for i := range d {
+			d[i] = uint32(f(uint64(a[i]), uint64(b[i])))
+		}
 		return
 	}
-	d, a, b, f := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], in.f2
-	for i := range d {
+	for m := w.mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
 		d[i] = uint32(f(uint64(a[i]), uint64(b[i])))
 	}
 }
 
 func runTernary32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
 	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
 	f := in.f3
-	for i := range d {
+	if w.mask == allLanes {
+		for i := range d {
+			d[i] = uint32(f(uint64(a[i]), uint64(b[i]), uint64(c[i])))
+		}
+		return
+	}
+	for m := w.mask; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros32(m) & 31
 		d[i] = uint32(f(uint64(a[i]), uint64(b[i]), uint64(c[i])))
 	}
 }
 
 func runFast32(w *warp, in *ins) {
-	if w.mask == allLanes {
-		in.fast32(&w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()])
-		return
-	}
-	runBinary(w, in)
+	in.fast32(w.to32(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()])
+	w.keep32(in.d)
 }
 
 func runFast64(w *warp, in *ins) {
-	if w.mask == allLanes {
-		in.fast64(&w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()])
-		return
-	}
-	runBinary(w, in)
+	in.fast64(w.to64(in.d), &w.r64[in.a.index()], &w.r64[in.b.index()])
+	w.keep64(in.d)
 }
 
 func runShl64(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runBinary(w, in)
-		return
-	}
-	d, a, b := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r32[in.b.index()]
-	for i := range d {
-		d[i] = a[i] << b[i]
-	}
+	fast.shl64(w.to64(in.d), &w.r64[in.a.index()], &w.r32[in.b.index()])
+	w.keep64(in.d)
 }
 
 func runMulWide(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runBinary(w, in)
-		return
-	}
-	d, a, b := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()]
-	for i := range d {
-		d[i] = uint64(a[i]) * uint64(b[i])
-	}
+	fast.mulWide(w.to64(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()])
+	w.keep64(in.d)
 }
 
 func runMulWideSigned(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runBinary(w, in)
-		return
-	}
-	d, a, b := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()]
-	for i := range d {
-		d[i] = uint64(int64(int32(a[i])) * int64(int32(b[i])))
-	}
+	fast.mulWideSigned(w.to64(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()])
+	w.keep64(in.d)
 }
 
 func runMadWide(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, c := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()]
-	for i := range d {
-		d[i] = uint64(a[i])*uint64(b[i]) + c[i]
-	}
+	fast.madWide(w.to64(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()])
+	w.keep64(in.d)
 }
 
 func runMadWideSigned(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, c := &w.r64[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()]
-	for i := range d {
-		d[i] = uint64(int64(int32(a[i]))*int64(int32(b[i]))) + c[i]
-	}
+	fast.madWideSigned(w.to64(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r64[in.c.index()])
+	w.keep64(in.d)
 }
 
 func runMad32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
-	for i := range d {
-		d[i] = a[i]*b[i] + c[i]
-	}
+	fast.mad32(w.to32(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()])
+	w.keep32(in.d)
 }
 
 func runMad64(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, c := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()], &w.r64[in.c.index()]
+	d, a, b, c := w.to64(in.d), &w.r64[in.a.index()], &w.r64[in.b.index()], &w.r64[in.c.index()]
 	for i := range d {
 		d[i] = a[i]*b[i] + c[i]
 	}
+	w.keep64(in.d)
 }
 
 func runSelp32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, p := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], w.p[in.c.index()]
-	for i := range d {
-		x := b[i]
-		if p>>i&1 != 0 {
-			x = a[i]
-		}
-		d[i] = x
-	}
+	fast.select32(w.to32(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()], w.p[in.c.index()])
+	w.keep32(in.d)
 }
 
 func runSelp64(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, p := &w.r64[in.d.index()], &w.r64[in.a.index()], &w.r64[in.b.index()], w.p[in.c.index()]
-	for i := range d {
-		x := b[i]
-		if p>>i&1 != 0 {
-			x = a[i]
-		}
-		d[i] = x
-	}
+	fast.select64(w.to64(in.d), &w.r64[in.a.index()], &w.r64[in.b.index()], w.p[in.c.index()])
+	w.keep64(in.d)
 }
 
 func runMove32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
+	d, a := &w.r32[in.d.index()], &w.r32[in.a.index()]
+	if w.mask == allLanes {
+		*d = *a
 		return
 	}
-	w.r32[in.d.index()] = w.r32[in.a.index()]
+	fast.select32(d, a, d, w.mask)
 }
 
 func runMove64(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
+	d, a := &w.r64[in.d.index()], &w.r64[in.a.index()]
+	if w.mask == allLanes {
+		*d = *a
 		return
 	}
-	w.r64[in.d.index()] = w.r64[in.a.index()]
+	fast.select64(d, a, d, w.mask)
+}
+
+func runFma32(w *warp, in *ins) {
+	fast.fmaFloat(w.to32(in.d), &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()])
+	w.keep32(in.d)
+}
+
+func runSignExtend(w *warp, in *ins) {
+	fast.signExtend(w.to64(in.d), &w.r32[in.a.index()])
+	w.keep64(in.d)
+}
+
+func runZeroExtend(w *warp, in *ins) {
+	fast.zeroExtend(w.to64(in.d), &w.r32[in.a.index()])
+	w.keep64(in.d)
+}
+
+func runTruncate(w *warp, in *ins) {
+	fast.truncate(w.to32(in.d), &w.r64[in.a.index()])
+	w.keep32(in.d)
+}
+
+func runFloatOfSigned(w *warp, in *ins) {
+	fast.floatOfSigned(w.to32(in.d), &w.r32[in.a.index()])
+	w.keep32(in.d)
 }
 
 func runFastSetp(w *warp, in *ins) {
@@ -291,256 +186,74 @@ func runFastSetp(w *warp, in *ins) {
 	*d = *d&^w.mask | yes&w.mask
 }
 
-// fastCompare is a comparison of 32 lanes, nil where there is none.
-func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
-	if typ == "f32" {
-		return fastCompareFloat(cmp)
-	}
-	switch cmp + "." + typ {
-	case "lt.s32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if int32(a[i]) < int32(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "le.s32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if int32(a[i]) <= int32(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "gt.s32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if int32(a[i]) > int32(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "ge.s32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if int32(a[i]) >= int32(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "lt.u32", "lo.u32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if a[i] < b[i] {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "gt.u32", "hi.u32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if a[i] > b[i] {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "eq.s32", "eq.b32", "eq.u32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if a[i] == b[i] {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "ne.s32", "ne.b32", "ne.u32":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if a[i] != b[i] {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	}
-	return nil
+// runPredicates combines the bits of two predicates.
+func runPredicates(w *warp, in *ins) {
+	x := uint32(in.f2(uint64(w.p[in.a.index()]), uint64(w.p[in.b.index()])))
+	d := &w.p[in.d.index()]
+	*d = *d&^w.mask | x&w.mask
 }
 
+// fastCompare is a comparison of 32 lanes, nil where there is none.
+func fastCompare(cmp, typ string) func(a, b *lanes32) uint32 {
+	greater, equal := fast.greater32, fast.equal32
+	switch typ {
+	case "f32":
+		return fastCompareFloat(cmp)
+	case "u32":
+		greater = fast.above32
+	case "s32", "b32":
+	default:
+		return nil
+	}
+	switch cmp {
+	case "eq":
+		return equal
+	case "ne":
+		return func(a, b *lanes32) uint32 { return ^equal(a, b) }
+	case "gt", "hi":
+		return greater
+	case "lt", "lo":
+		return func(a, b *lanes32) uint32 { return greater(b, a) }
+	case "le", "ls":
+		return func(a, b *lanes32) uint32 { return ^greater(a, b) }
+	}
+	return func(a, b *lanes32) uint32 { return ^greater(b, a) } // ge, hs
+}
+
+// fastCompareFloat has comparisons of floats: those that end in u are true where an operand is NaN.
 func fastCompareFloat(cmp string) func(a, b *lanes32) uint32 {
+	less, lessEqual, equal, nan := fast.lessFloat, fast.lessEqualFloat, fast.equalFloat, fast.unordered
 	switch cmp {
 	case "lt":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if math.Float32frombits(a[i]) < math.Float32frombits(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
+		return less
+	case "le":
+		return lessEqual
 	case "gt":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if math.Float32frombits(a[i]) > math.Float32frombits(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
+		return func(a, b *lanes32) uint32 { return less(b, a) }
+	case "ge":
+		return func(a, b *lanes32) uint32 { return lessEqual(b, a) }
 	case "eq":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if math.Float32frombits(a[i]) == math.Float32frombits(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
-	case "neu":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if math.Float32frombits(a[i]) != math.Float32frombits(b[i]) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
+		return equal
+	case "ne":
+		return func(a, b *lanes32) uint32 { return ^(equal(a, b) | nan(a, b)) }
+	case "ltu":
+		return func(a, b *lanes32) uint32 { return ^lessEqual(b, a) }
 	case "leu":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if !(math.Float32frombits(a[i]) > math.Float32frombits(b[i])) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
+		return func(a, b *lanes32) uint32 { return ^less(b, a) }
+	case "gtu":
+		return func(a, b *lanes32) uint32 { return ^lessEqual(a, b) }
 	case "geu":
-		return func(a, b *lanes32) (m uint32) {
-			for i := range a {
-				if !(math.Float32frombits(a[i]) < math.Float32frombits(b[i])) {
-					m |= 1 << i
-				}
-			}
-			return m
-		}
+		return func(a, b *lanes32) uint32 { return ^less(a, b) }
+	case "equ":
+		return func(a, b *lanes32) uint32 { return equal(a, b) | nan(a, b) }
+	case "neu":
+		return func(a, b *lanes32) uint32 { return ^equal(a, b) }
+	case "nan":
+		return nan
 	}
-	return nil
+	return func(a, b *lanes32) uint32 { return ^nan(a, b) } // num
 }
 
 // fastFloat are instructions on f32 without modifiers.
-var fastFloat = map[string]func(d, a, b *lanes32){"add": fastFAdd, "sub": fastFSub, "mul": fastFMul, "min": fastFMin,
-	"max": fastFMax}
-
-func fastFAdd(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = ptxmath.AddRN32(a[i], b[i])
-	}
-}
-
-func fastFSub(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = ptxmath.SubRN32(a[i], b[i])
-	}
-}
-
-func fastFMul(d, a, b *lanes32) {
-	for i := range d {
-		d[i] = ptxmath.MulRN32(a[i], b[i])
-	}
-}
-
-// fastFMax and fastFMin are for what differs and is not NaN; the rest is rare.
-func fastFMax(d, a, b *lanes32) {
-	for i := range d {
-		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
-		switch {
-		case x > y:
-			d[i] = a[i]
-		case x < y:
-			d[i] = b[i]
-		default:
-			d[i] = ptxmath.Max32(a[i], b[i], ptxmath.Sel{})
-		}
-	}
-}
-
-func fastFMin(d, a, b *lanes32) {
-	for i := range d {
-		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
-		switch {
-		case x < y:
-			d[i] = a[i]
-		case x > y:
-			d[i] = b[i]
-		default:
-			d[i] = ptxmath.Min32(a[i], b[i], ptxmath.Sel{})
-		}
-	}
-}
-
-func runFma32(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runTernary(w, in)
-		return
-	}
-	d, a, b, c := &w.r32[in.d.index()], &w.r32[in.a.index()], &w.r32[in.b.index()], &w.r32[in.c.index()]
-	for i := range d { // as ptxmath.FmaRN32, which leaves a few numbers to a slower way
-		x, y := float64(math.Float32frombits(a[i])), float64(math.Float32frombits(b[i]))
-		s := x*y + float64(math.Float32frombits(c[i]))
-		if math.Float64bits(s)&(1<<29-1) != 1<<28 && (s >= 0x1p-126 || s <= -0x1p-126) {
-			d[i] = math.Float32bits(float32(s))
-		} else {
-			d[i] = ptxmath.FmaRN32(a[i], b[i], c[i])
-		}
-	}
-}
-
-func runSignExtend(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
-		return
-	}
-	d, a := &w.r64[in.d.index()], &w.r32[in.a.index()]
-	for i := range d {
-		d[i] = uint64(int32(a[i]))
-	}
-}
-
-func runZeroExtend(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
-		return
-	}
-	d, a := &w.r64[in.d.index()], &w.r32[in.a.index()]
-	for i := range d {
-		d[i] = uint64(a[i])
-	}
-}
-
-func runTruncate(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
-		return
-	}
-	d, a := &w.r32[in.d.index()], &w.r64[in.a.index()]
-	for i := range d {
-		d[i] = uint32(a[i])
-	}
-}
-
-func runFloatOfSigned(w *warp, in *ins) {
-	if w.mask != allLanes {
-		runUnary(w, in)
-		return
-	}
-	d, a := &w.r32[in.d.index()], &w.r32[in.a.index()]
-	for i := range d {
-		d[i] = math.Float32bits(float32(int32(a[i])))
-	}
-}
+var fastFloat = map[string]func(d, a, b *lanes32){"add": fast.addFloat, "sub": fast.subFloat, "mul": fast.mulFloat,
+	"div": fast.divFloat, "min": fast.minFloat, "max": fast.maxFloat}

@@ -26,6 +26,11 @@ func (w *warp) meet(i int, in *ins, mask uint32) bool {
 		p.pc++
 		return true
 	}
+	if in.members != 0 && in.members&w.alive == mask { // the same for all of them
+		w.exchange(in, mask)
+		p.pc++
+		return true
+	}
 	all := &w.r32[in.c.index()]
 	first, same := all[bits.TrailingZeros32(mask)], true
 	for m := mask; m != 0; m &= m - 1 {

@@ -51,6 +51,9 @@ func (b *builder) approximation(f ptxmath.Approx) func(x, y uint64) uint64 {
 	return func(x, y uint64) uint64 { return f.Eval(x, y, ftz) }
 }
 
+// nearest reports whether approximations give the correctly rounded result.
+func (b *builder) nearest() bool { return b.prog.Numerics.Approx == Nearest }
+
 // fusion is a product that an addition or subtraction takes in.
 type fusion struct {
 	product *ptx.Instr

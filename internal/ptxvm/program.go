@@ -81,6 +81,7 @@ type ins struct {
 	cmp        func(a, b uint64) bool
 	combine    string // and, or, xor: with the predicate c
 	flipC      uint32 // ^0 for !c
+	members    uint32 // of an instruction for which lanes wait, if it is a constant
 	mem        *access
 	bar        *barrierUse
 	copy       *transferUse

@@ -67,9 +67,16 @@ func ruleOf(in *ptx.Instr) rule {
 func (l *lowering) facts() {
 	p := l.prog
 	p.files = sourceFiles(l.file)
+	constants := map[ref]uint64{}
+	for key, slot := range l.consts {
+		constants[slot] = key.value
+	}
 	for i := range p.code {
 		in := &p.code[i]
 		in.index, in.facts.guard = int32(i), -1
+		if in.kind == together {
+			in.members = uint32(constants[in.c])
+		}
 		if in.src == nil {
 			continue
 		}

@@ -34,6 +34,9 @@ func approximate(b *builder) {
 			f = ptxmath.DivApprox
 		}
 		b.binary("f32", b.approximation(f))
+		if f == ptxmath.DivFull && b.nearest() && !b.in.Has("ftz") {
+			b.out.fast32, b.out.run = fast.divFloat, runFast32
+		}
 	case b.in.Op == "rsqrt" && typ == "f64":
 		f = ptxmath.RsqrtWide
 		if b.in.Has("ftz") {
@@ -47,5 +50,11 @@ func approximate(b *builder) {
 	default:
 		g := b.approximation(f)
 		b.unary(typ, func(x uint64) uint64 { return g(x, 0) })
+		if ftz := b.in.Has("ftz"); typ == "f32" && b.nearest() {
+			b.out.run = func(w *warp, in *ins) {
+				f.Lanes(w.to32(in.d), &w.r32[in.a.index()], ftz)
+				w.keep32(in.d)
+			}
+		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 // This file implements logic, shifts and instructions on single bits and fields of bits (PTX ISA, 9.7.1 and 9.7.8).
 
 var bitRows = []row{
-	{syntax: "and $bits|.pred", build: arith(func(a, b uint64) uint64 { return a & b }, fastAnd32, fastAnd64)},
-	{syntax: "or $bits|.pred", build: arith(func(a, b uint64) uint64 { return a | b }, fastOr32, fastOr64)},
-	{syntax: "xor $bits|.pred", build: arith(func(a, b uint64) uint64 { return a ^ b }, fastXor32, fastXor64)},
+	{syntax: "and $bits|.pred", build: arith(func(a, b uint64) uint64 { return a & b }, fast.and32, fast.and64)},
+	{syntax: "or $bits|.pred", build: arith(func(a, b uint64) uint64 { return a | b }, fast.or32, fast.or64)},
+	{syntax: "xor $bits|.pred", build: arith(func(a, b uint64) uint64 { return a ^ b }, fast.xor32, fast.xor64)},
 	{syntax: "not $bits|.pred", build: func(b *builder) {
 		typ := b.typ(0)
 		b.unary(typ, func(a uint64) uint64 { return cut(^a, typ) })
@@ -113,11 +113,11 @@ func shift(b *builder) {
 	}
 	switch b.in.Op + typ {
 	case "shlb32":
-		b.out.fast32, b.out.run = fastShl32, runFast32
+		b.out.fast32, b.out.run = fast.shl32, runFast32
 	case "shrb32", "shru32":
-		b.out.fast32, b.out.run = fastShr32, runFast32
+		b.out.fast32, b.out.run = fast.shr32, runFast32
 	case "shrs32":
-		b.out.fast32, b.out.run = fastShrSigned32, runFast32
+		b.out.fast32, b.out.run = fast.shrSigned32, runFast32
 	case "shlb64":
 		b.out.run = runShl64
 	}

@@ -124,6 +124,9 @@ func cvta(b *builder) {
 		shift = -shift
 	}
 	b.unary(t, func(a uint64) uint64 { return cut(a+shift, t) })
+	if shift == 0 && typeBytes(t) == 8 {
+		b.out.run = runMove64
+	}
 }
 
 // cvtTypes are the types that ptxmath converts.

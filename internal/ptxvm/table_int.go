@@ -5,12 +5,12 @@ import "gpuemu/internal/ptxmath"
 // This file implements arithmetic on whole numbers (PTX ISA, 9.7.1).
 
 var intRows = []row{
-	{syntax: "add $int", build: arith(func(a, b uint64) uint64 { return a + b }, fastAdd32, fastAdd64)},
-	{syntax: "sub $int", build: arith(func(a, b uint64) uint64 { return a - b }, fastSub32, fastSub64)},
+	{syntax: "add $int", build: arith(func(a, b uint64) uint64 { return a + b }, fast.add32, fast.add64)},
+	{syntax: "sub $int", build: arith(func(a, b uint64) uint64 { return a - b }, fast.sub32, fast.sub64)},
 	{syntax: "add .u16x2|.s16x2", build: pairs(func(a, b uint64) uint64 { return a + b })},
 	{syntax: "add .sat .s32", build: saturating(ptxmath.AddSat)},
 	{syntax: "sub .sat .s32", build: saturating(ptxmath.SubSat)},
-	{syntax: "mul .lo $int", build: arith(func(a, b uint64) uint64 { return a * b }, fastMul32, fastMul64)},
+	{syntax: "mul .lo $int", build: arith(func(a, b uint64) uint64 { return a * b }, fast.mul32, fast.mul64)},
 	{syntax: "mul .hi $int", build: mulHi},
 	{syntax: "mul .wide .u16|.s16|.u32|.s32", build: mulWide},
 	{syntax: "mad .lo $int", build: madLo},
@@ -104,6 +104,8 @@ func arith(f func(a, b uint64) uint64, fast32 func(d, a, b *lanes32), fast64 fun
 			b.out.fast32, b.out.run = fast32, runFast32
 		case typeBytes(typ) == 8:
 			b.out.fast64, b.out.run = fast64, runFast64
+		case typ == "pred": // f is one on bits
+			b.out.run = runPredicates
 		}
 	}
 }
@@ -269,9 +271,9 @@ func minMax(b *builder) {
 	typ := b.typ(0)
 	b.binary(typ, wholeOf(typ).pick(b.in.Op == "min"))
 	if typ == "s32" {
-		b.out.fast32, b.out.run = fastMin32, runFast32
+		b.out.fast32, b.out.run = fast.min32, runFast32
 		if b.in.Op == "max" {
-			b.out.fast32 = fastMax32
+			b.out.fast32 = fast.max32
 		}
 	}
 }

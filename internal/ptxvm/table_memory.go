@@ -2,7 +2,7 @@ package ptxvm
 
 import (
 	"encoding/binary"
-	"math/bits"
+	"slices"
 
 	"gpuemu/internal/ptx"
 )
@@ -44,7 +44,7 @@ type access struct {
 	base   ref    // register with the address, or a constant
 	offset uint64
 	width  int  // bytes of the registers of a load, which may be wider than the elements
-	words  bool // one element of 4 bytes in a register of 32 bits, in global or shared memory
+	words  bool // elements of 4 bytes in registers of 32 bits
 	atomic bool // other atomic accesses may come at the same time
 }
 
@@ -146,9 +146,8 @@ func store(b *builder) {
 
 // words marks what kernels do most: they load and store words of 4 bytes.
 func (b *builder) words() {
-	m := b.out.mem
-	m.words = (m.space == globalSpace || m.space == sharedSpace) && m.size == 4 && len(b.out.list) == 1 &&
-		b.out.list[0].class() == class32
+	wide := slices.ContainsFunc(b.out.list, func(r ref) bool { return r.class() != class32 })
+	b.out.mem.words = b.out.mem.size == 4 && !wide
 }
 
 // hint checks how many operands there are: i, and a cache policy if there is a cache hint. It changes nothing.
@@ -205,22 +204,20 @@ func (b *builder) elements(o *ptx.Operand, dst bool) []ref {
 	return refs
 }
 
-// runLoad loads. A register that is wider than its element gets it with its sign, or with zeros.
+// runLoad loads.
 func runLoad(w *warp, in *ins) {
 	m := in.mem
-	if m.words && !w.observed() && w.loadWords(in) {
-		return
-	}
 	n := len(in.list) * m.size
-	extend := m.typ[0] == 's' && m.width > m.size
+	if !w.observed() {
+		if s := w.sweep(m, n, false); s != nil {
+			s.load(w, in)
+			return
+		}
+	}
 	for lane := range w.lanes() {
 		data := w.reach(in, m, lane, m.at(w, lane), n, false)
 		for i, d := range in.list {
-			v := getBytes(data[i*m.size:], m.size)
-			if extend {
-				v = uint64(signed(v, m.typ)) << (64 - 8*m.width) >> (64 - 8*m.width)
-			}
-			w.set(d, lane, v)
+			w.set(d, lane, m.value(data[i*m.size:]))
 		}
 	}
 }
@@ -228,95 +225,15 @@ func runLoad(w *warp, in *ins) {
 // observed reports whether somebody looks at accesses, who must see each lane.
 func (w *warp) observed() bool { return w.shadow != nil || w.watch != nil }
 
-// wordsAt is the memory that all lanes access with words of 4 bytes, and where in it they do; nil where one of them is
-// outside of it or not aligned, or where lanes access different memory.
-func (w *warp) wordsAt(m *access, at *lanes64, write bool) []byte {
-	data, start := w.cta.shared, uint64(0)
-	if m.space == globalSpace {
-		first := m.at(w, firstLane(w.mask))
-		b := w.last
-		if b == nil || first-b.base >= uint64(len(b.data)) {
-			if b = w.cta.grid.memory.find(first); b == nil {
-				return nil
-			}
-			w.last = b
-		}
-		if write && b.readOnly || b.base&3 != 0 {
-			return nil
-		}
-		data, start = b.data, b.base
-	}
-	if len(data) < 4 {
-		return nil
-	}
-	most := uint64(len(data) - 4)
-	if w.mask == allLanes && m.base.wide() {
-		start -= m.offset
-		var odd, far uint64
-		for lane, x := range w.r64[m.base.index()] {
-			x -= start
-			odd |= x
-			far = max(far, x)
-			at[lane] = x
-		}
-		if odd&3 != 0 || far > most {
-			return nil
-		}
-		return data
-	}
-	for mask := w.mask; mask != 0; mask &= mask - 1 {
-		lane := bits.TrailingZeros32(mask)
-		x := m.at(w, lane) - start
-		if x&3 != 0 || x > most {
-			return nil
-		}
-		at[lane] = x
-	}
-	return data
-}
-
-// loadWords loads a word of 4 bytes for each lane, and reports whether all of them could.
-func (w *warp) loadWords(in *ins) bool {
-	var at lanes64
-	data := w.wordsAt(in.mem, &at, false)
-	if data == nil {
-		return false
-	}
-	d := &w.r32[in.list[0].index()]
-	if w.mask == allLanes {
-		for lane := range d {
-			d[lane] = binary.LittleEndian.Uint32(data[at[lane]:])
-		}
-		return true
-	}
-	for mask := w.mask; mask != 0; mask &= mask - 1 {
-		lane := bits.TrailingZeros32(mask)
-		d[lane] = binary.LittleEndian.Uint32(data[at[lane]:])
-	}
-	return true
-}
-
-// storeWords stores a word of 4 bytes for each lane, and reports whether all of them could.
-func (w *warp) storeWords(in *ins) bool {
-	var at lanes64
-	data := w.wordsAt(in.mem, &at, true)
-	if data == nil {
-		return false
-	}
-	s := &w.r32[in.list[0].index()]
-	for mask := w.mask; mask != 0; mask &= mask - 1 {
-		lane := bits.TrailingZeros32(mask)
-		binary.LittleEndian.PutUint32(data[at[lane]:], s[lane])
-	}
-	return true
-}
-
 func runStore(w *warp, in *ins) {
 	m := in.mem
-	if m.words && !w.observed() && w.storeWords(in) {
-		return
-	}
 	n := len(in.list) * m.size
+	if !w.observed() {
+		if s := w.sweep(m, n, true); s != nil {
+			s.store(w, in)
+			return
+		}
+	}
 	for lane := range w.lanes() {
 		data := w.reach(in, m, lane, m.at(w, lane), n, true)
 		for i, s := range in.list {

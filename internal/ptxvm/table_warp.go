@@ -39,14 +39,45 @@ func shuffle(b *builder) {
 	}
 	b.out.a, b.out.b, b.out.c = b.src(1, "b32"), b.src(2, "b32"), b.src(4, "b32")
 	mode := b.in.Mods[1]
-	b.out.run = func(w *warp, in *ins) { w.shuffle(in, mode) }
+	by, how := &b.in.Args[2], &b.in.Args[3]
+	if by.Kind != ptx.IntArg || how.Kind != ptx.IntArg {
+		b.out.run = func(w *warp, in *ins) { w.shuffle(in, mode) }
+		return
+	}
+	r := &routes{}
+	for lane := range warpSize {
+		from, ok := shuffleFrom(mode, lane, by.Value, how.Value)
+		if !ok {
+			from = lane
+		} else {
+			r.valid |= 1 << lane
+		}
+		r.from[lane] = uint8(from & 31)
+	}
+	b.out.run = func(w *warp, in *ins) { w.exchangeBy(in, r) }
+}
+
+// routes say where lanes take their values from if an instruction names constants, and which of those are in their
+// segments.
+type routes struct {
+	from  [warpSize]uint8
+	valid uint32
+}
+
+func (w *warp) exchangeBy(in *ins, r *routes) {
+	a, out := &w.r32[in.a.index()], &w.scratch32
+	for lane, from := range &r.from {
+		out[lane] = a[from&31]
+	}
+	d := &w.r32[in.d.index()]
+	fast.select32(d, out, d, w.mask)
+	if p := in.list[0]; p != noRef {
+		w.p[p.index()] = w.p[p.index()]&^w.mask | r.valid&w.mask
+	}
 }
 
 // shuffle follows the definition of PTX ISA 9.7.9.6.
 func (w *warp) shuffle(in *ins, mode string) {
-	if mode == "bfly" && w.mask == allLanes && w.butterfly(in) {
-		return
-	}
 	var out lanes32
 	var valid uint32
 	for lane := range w.lanes() {
@@ -64,24 +95,6 @@ func (w *warp) shuffle(in *ins, mode string) {
 	if p := in.list[0]; p != noRef {
 		w.p[p.index()] = w.p[p.index()]&^w.mask | valid&w.mask
 	}
-}
-
-// butterfly exchanges values of full warps whose lanes all say the same, without segments; it reports whether they do.
-func (w *warp) butterfly(in *ins) bool {
-	by, how := &w.r32[in.b.index()], &w.r32[in.list[1].index()]
-	for lane := range warpSize {
-		if by[lane] != by[0] || how[lane]&0x1f1f != 0x1f {
-			return false
-		}
-	}
-	a, d, n := w.r32[in.a.index()], &w.r32[in.d.index()], by[0]
-	for lane := range d {
-		d[lane] = a[(uint32(lane)^n)&31]
-	}
-	if p := in.list[0]; p != noRef {
-		w.p[p.index()] = allLanes
-	}
-	return true
 }
 
 // shuffleFrom is the lane that a lane reads from, and whether that is one of its segment (PTX ISA 9.7.9.6).

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"strings"
 )
 
 // This file implements warps: threads that execute together, part at branches and meet again.
@@ -25,10 +26,16 @@ type warp struct {
 
 	last    *buffer // that the last access was in
 	nowhere nowhere
-	shadow  *warpShadow // nil where no check needs one
-	watch   *watch      // nil where nobody counts
-	async   [asyncKinds][warpSize]queue
-	copies  bool // there are or were some of them
+
+	scratch32 lanes32 // of loops over lanes that are not all active
+	scratch64 lanes64
+	at        lanes64 // offsets of the current access
+	swept     sweep   // memory of the current access
+
+	shadow *warpShadow // nil where no check needs one
+	watch  *watch      // nil where nobody counts
+	async  [asyncKinds][warpSize]queue
+	copies bool // there are or were some of them
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -56,7 +63,8 @@ func (w *warp) lanes() iter.Seq[int] {
 func (w *warp) reset(c *cta, index int) {
 	p := c.grid.prog
 	w.cta, w.index, w.steps, w.watch = c, index, 0, c.worker.watch
-	if w.r32 == nil {
+	first := w.r32 == nil
+	if first {
 		w.r32, w.r64, w.p = make([]lanes32, p.n32), make([]lanes64, p.n64), make([]uint32, p.nPreds)
 		w.local = make([]byte, warpSize*p.localBytes)
 		for _, k := range p.consts {
@@ -69,7 +77,9 @@ func (w *warp) reset(c *cta, index int) {
 	threads := min(c.grid.threads-index*warpSize, warpSize)
 	w.alive = allLanes >> (warpSize - threads)
 	for name, slot := range p.specials {
-		w.special(slot, name)
+		if first || strings.HasPrefix(name, "%ctaid") {
+			w.special(slot, name)
+		}
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
 	if w.copies {

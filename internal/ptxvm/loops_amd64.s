@@ -1,0 +1,799 @@
+//go:build !purego
+
+// This file implements the loops of loops.go with AVX2 and FMA: 32 lanes are four registers of eight words, or eight
+// registers of four long words. Every loop reads its operands of a group before it writes the result of the group, so
+// that registers may be the same.
+
+#include "textflag.h"
+
+// One bit per lane of a group, to make masks of predicates.
+DATA bits8<>+0(SB)/8, $0x0000000200000001
+DATA bits8<>+8(SB)/8, $0x0000000800000004
+DATA bits8<>+16(SB)/8, $0x0000002000000010
+DATA bits8<>+24(SB)/8, $0x0000008000000040
+GLOBL bits8<>(SB), RODATA|NOPTR, $32
+
+DATA bits4<>+0(SB)/8, $1
+DATA bits4<>+8(SB)/8, $2
+DATA bits4<>+16(SB)/8, $4
+DATA bits4<>+24(SB)/8, $8
+GLOBL bits4<>(SB), RODATA|NOPTR, $32
+
+// Where the words of four neighbours lie, and how far the next four are.
+DATA near4<>+0(SB)/8, $0
+DATA near4<>+8(SB)/8, $4
+DATA near4<>+16(SB)/8, $8
+DATA near4<>+24(SB)/8, $12
+GLOBL near4<>(SB), RODATA|NOPTR, $32
+
+DATA sixteen<>+0(SB)/8, $16
+GLOBL sixteen<>(SB), RODATA|NOPTR, $8
+
+#define OPERANDS2 \
+	MOVQ d+0(FP), DI \
+	MOVQ a+8(FP), SI
+
+#define OPERANDS3 \
+	MOVQ d+0(FP), DI \
+	MOVQ a+8(FP), SI \
+	MOVQ b+16(FP), DX
+
+#define OPERANDS4 \
+	MOVQ d+0(FP), DI \
+	MOVQ a+8(FP), SI \
+	MOVQ b+16(FP), DX \
+	MOVQ c+24(FP), CX
+
+#define COMPARED \
+	MOVQ a+0(FP), SI \
+	MOVQ b+8(FP), DX \
+	VMOVDQU 0(SI), Y0 \
+	VMOVDQU 32(SI), Y1 \
+	VMOVDQU 64(SI), Y2 \
+	VMOVDQU 96(SI), Y3
+
+// 128 bytes of d are a OP b.
+#define FOURGROUPS(OP) \
+	VMOVDQU 0(SI), Y0  \
+	VMOVDQU 32(SI), Y1 \
+	VMOVDQU 64(SI), Y2 \
+	VMOVDQU 96(SI), Y3 \
+	OP 0(DX), Y0, Y0   \
+	OP 32(DX), Y1, Y1  \
+	OP 64(DX), Y2, Y2  \
+	OP 96(DX), Y3, Y3  \
+	VMOVDQU Y0, 0(DI)  \
+	VMOVDQU Y1, 32(DI) \
+	VMOVDQU Y2, 64(DI) \
+	VMOVDQU Y3, 96(DI)
+
+#define SECONDHALF \
+	ADDQ $128, SI \
+	ADDQ $128, DX \
+	ADDQ $128, DI
+
+// The NaN of PTX in all lanes of Y15.
+#define CANONICAL \
+	VPCMPEQD Y15, Y15, Y15 \
+	VPSRLD $1, Y15, Y15
+
+// Replaces NaN in x; Y14 is scratch. Predicate 3: unordered.
+#define QUIET(x) \
+	VCMPPS $3, x, x, Y14 \
+	VBLENDVPS Y14, Y15, x, x
+
+#define FOURFLOATS(OP) \
+	CANONICAL \
+	VMOVUPS 0(SI), Y0  \
+	VMOVUPS 32(SI), Y1 \
+	VMOVUPS 64(SI), Y2 \
+	VMOVUPS 96(SI), Y3 \
+	OP 0(DX), Y0, Y0   \
+	OP 32(DX), Y1, Y1  \
+	OP 64(DX), Y2, Y2  \
+	OP 96(DX), Y3, Y3  \
+	QUIET(Y0) \
+	QUIET(Y1) \
+	QUIET(Y2) \
+	QUIET(Y3) \
+	VMOVUPS Y0, 0(DI)  \
+	VMOVUPS Y1, 32(DI) \
+	VMOVUPS Y2, 64(DI) \
+	VMOVUPS Y3, 96(DI)
+
+// func add32AVX2(d, a, b *lanes32)
+TEXT ·add32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPADDD)
+	VZEROUPPER
+	RET
+
+// func sub32AVX2(d, a, b *lanes32)
+TEXT ·sub32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPSUBD)
+	VZEROUPPER
+	RET
+
+// func mul32AVX2(d, a, b *lanes32)
+TEXT ·mul32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPMULLD)
+	VZEROUPPER
+	RET
+
+// func and32AVX2(d, a, b *lanes32)
+TEXT ·and32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPAND)
+	VZEROUPPER
+	RET
+
+// func or32AVX2(d, a, b *lanes32)
+TEXT ·or32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPOR)
+	VZEROUPPER
+	RET
+
+// func xor32AVX2(d, a, b *lanes32)
+TEXT ·xor32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPXOR)
+	VZEROUPPER
+	RET
+
+// func shl32AVX2(d, a, b *lanes32)
+TEXT ·shl32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPSLLVD)
+	VZEROUPPER
+	RET
+
+// func shr32AVX2(d, a, b *lanes32)
+TEXT ·shr32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPSRLVD)
+	VZEROUPPER
+	RET
+
+// func shrSigned32AVX2(d, a, b *lanes32)
+TEXT ·shrSigned32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPSRAVD)
+	VZEROUPPER
+	RET
+
+// func min32AVX2(d, a, b *lanes32)
+TEXT ·min32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPMINSD)
+	VZEROUPPER
+	RET
+
+// func max32AVX2(d, a, b *lanes32)
+TEXT ·max32AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPMAXSD)
+	VZEROUPPER
+	RET
+
+// func addFloatAVX2(d, a, b *lanes32)
+TEXT ·addFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURFLOATS(VADDPS)
+	VZEROUPPER
+	RET
+
+// func subFloatAVX2(d, a, b *lanes32)
+TEXT ·subFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURFLOATS(VSUBPS)
+	VZEROUPPER
+	RET
+
+// func mulFloatAVX2(d, a, b *lanes32)
+TEXT ·mulFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURFLOATS(VMULPS)
+	VZEROUPPER
+	RET
+
+// func divFloatAVX2(d, a, b *lanes32)
+TEXT ·divFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURFLOATS(VDIVPS)
+	VZEROUPPER
+	RET
+
+// One group of max or min. The instruction gives its second source where one is NaN or both are zero: both orders are
+// joined, which gives the right zero, and then the operand that is not NaN is taken.
+#define EXTREME(at, OP, JOIN) \
+	VMOVUPS at(SI), Y0 \
+	VMOVUPS at(DX), Y1 \
+	OP Y1, Y0, Y2 \
+	OP Y0, Y1, Y3 \
+	JOIN Y2, Y3, Y2 \
+	VCMPPS $3, Y0, Y0, Y3 \
+	VBLENDVPS Y3, Y1, Y2, Y2 \
+	VCMPPS $3, Y1, Y1, Y3 \
+	VBLENDVPS Y3, Y0, Y2, Y2 \
+	QUIET(Y2) \
+	VMOVUPS Y2, at(DI)
+
+// func maxFloatAVX2(d, a, b *lanes32)
+TEXT ·maxFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	CANONICAL
+	EXTREME(0, VMAXPS, VANDPS)
+	EXTREME(32, VMAXPS, VANDPS)
+	EXTREME(64, VMAXPS, VANDPS)
+	EXTREME(96, VMAXPS, VANDPS)
+	VZEROUPPER
+	RET
+
+// func minFloatAVX2(d, a, b *lanes32)
+TEXT ·minFloatAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	CANONICAL
+	EXTREME(0, VMINPS, VORPS)
+	EXTREME(32, VMINPS, VORPS)
+	EXTREME(64, VMINPS, VORPS)
+	EXTREME(96, VMINPS, VORPS)
+	VZEROUPPER
+	RET
+
+// func fmaFloatAVX2(d, a, b, c *lanes32)
+TEXT ·fmaFloatAVX2(SB), NOSPLIT, $0-32
+	OPERANDS4
+	CANONICAL
+	VMOVUPS 0(SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VMOVUPS 0(DX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y6
+	VMOVUPS 96(DX), Y7
+	VFMADD213PS 0(CX), Y4, Y0
+	VFMADD213PS 32(CX), Y5, Y1
+	VFMADD213PS 64(CX), Y6, Y2
+	VFMADD213PS 96(CX), Y7, Y3
+	QUIET(Y0)
+	QUIET(Y1)
+	QUIET(Y2)
+	QUIET(Y3)
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func mad32AVX2(d, a, b, c *lanes32)
+TEXT ·mad32AVX2(SB), NOSPLIT, $0-32
+	OPERANDS4
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 64(SI), Y2
+	VMOVDQU 96(SI), Y3
+	VPMULLD 0(DX), Y0, Y0
+	VPMULLD 32(DX), Y1, Y1
+	VPMULLD 64(DX), Y2, Y2
+	VPMULLD 96(DX), Y3, Y3
+	VPADDD 0(CX), Y0, Y0
+	VPADDD 32(CX), Y1, Y1
+	VPADDD 64(CX), Y2, Y2
+	VPADDD 96(CX), Y3, Y3
+	VMOVDQU Y0, 0(DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func add64AVX2(d, a, b *lanes64)
+TEXT ·add64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPADDQ)
+	SECONDHALF
+	FOURGROUPS(VPADDQ)
+	VZEROUPPER
+	RET
+
+// func sub64AVX2(d, a, b *lanes64)
+TEXT ·sub64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPSUBQ)
+	SECONDHALF
+	FOURGROUPS(VPSUBQ)
+	VZEROUPPER
+	RET
+
+// func and64AVX2(d, a, b *lanes64)
+TEXT ·and64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPAND)
+	SECONDHALF
+	FOURGROUPS(VPAND)
+	VZEROUPPER
+	RET
+
+// func or64AVX2(d, a, b *lanes64)
+TEXT ·or64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPOR)
+	SECONDHALF
+	FOURGROUPS(VPOR)
+	VZEROUPPER
+	RET
+
+// func xor64AVX2(d, a, b *lanes64)
+TEXT ·xor64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	FOURGROUPS(VPXOR)
+	SECONDHALF
+	FOURGROUPS(VPXOR)
+	VZEROUPPER
+	RET
+
+#define SHIFT64(w, q) \
+	VPMOVZXDQ w(DX), Y1 \
+	VMOVDQU q(SI), Y0 \
+	VPSLLVQ Y1, Y0, Y0 \
+	VMOVDQU Y0, q(DI)
+
+// func shl64AVX2(d, a *lanes64, b *lanes32)
+TEXT ·shl64AVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	SHIFT64(0, 0)
+	SHIFT64(16, 32)
+	SHIFT64(32, 64)
+	SHIFT64(48, 96)
+	SHIFT64(64, 128)
+	SHIFT64(80, 160)
+	SHIFT64(96, 192)
+	SHIFT64(112, 224)
+	VZEROUPPER
+	RET
+
+#define WIDE(w, q, MOVE, MUL) \
+	MOVE w(SI), Y0 \
+	MOVE w(DX), Y1 \
+	MUL Y1, Y0, Y0 \
+	VMOVDQU Y0, q(DI)
+
+// func mulWideAVX2(d *lanes64, a, b *lanes32)
+TEXT ·mulWideAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	WIDE(0, 0, VPMOVZXDQ, VPMULUDQ)
+	WIDE(16, 32, VPMOVZXDQ, VPMULUDQ)
+	WIDE(32, 64, VPMOVZXDQ, VPMULUDQ)
+	WIDE(48, 96, VPMOVZXDQ, VPMULUDQ)
+	WIDE(64, 128, VPMOVZXDQ, VPMULUDQ)
+	WIDE(80, 160, VPMOVZXDQ, VPMULUDQ)
+	WIDE(96, 192, VPMOVZXDQ, VPMULUDQ)
+	WIDE(112, 224, VPMOVZXDQ, VPMULUDQ)
+	VZEROUPPER
+	RET
+
+// func mulWideSignedAVX2(d *lanes64, a, b *lanes32)
+TEXT ·mulWideSignedAVX2(SB), NOSPLIT, $0-24
+	OPERANDS3
+	WIDE(0, 0, VPMOVSXDQ, VPMULDQ)
+	WIDE(16, 32, VPMOVSXDQ, VPMULDQ)
+	WIDE(32, 64, VPMOVSXDQ, VPMULDQ)
+	WIDE(48, 96, VPMOVSXDQ, VPMULDQ)
+	WIDE(64, 128, VPMOVSXDQ, VPMULDQ)
+	WIDE(80, 160, VPMOVSXDQ, VPMULDQ)
+	WIDE(96, 192, VPMOVSXDQ, VPMULDQ)
+	WIDE(112, 224, VPMOVSXDQ, VPMULDQ)
+	VZEROUPPER
+	RET
+
+#define MADWIDE(w, q, MOVE, MUL) \
+	MOVE w(SI), Y0 \
+	MOVE w(DX), Y1 \
+	MUL Y1, Y0, Y0 \
+	VPADDQ q(CX), Y0, Y0 \
+	VMOVDQU Y0, q(DI)
+
+// func madWideAVX2(d *lanes64, a, b *lanes32, c *lanes64)
+TEXT ·madWideAVX2(SB), NOSPLIT, $0-32
+	OPERANDS4
+	MADWIDE(0, 0, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(16, 32, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(32, 64, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(48, 96, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(64, 128, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(80, 160, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(96, 192, VPMOVZXDQ, VPMULUDQ)
+	MADWIDE(112, 224, VPMOVZXDQ, VPMULUDQ)
+	VZEROUPPER
+	RET
+
+// func madWideSignedAVX2(d *lanes64, a, b *lanes32, c *lanes64)
+TEXT ·madWideSignedAVX2(SB), NOSPLIT, $0-32
+	OPERANDS4
+	MADWIDE(0, 0, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(16, 32, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(32, 64, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(48, 96, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(64, 128, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(80, 160, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(96, 192, VPMOVSXDQ, VPMULDQ)
+	MADWIDE(112, 224, VPMOVSXDQ, VPMULDQ)
+	VZEROUPPER
+	RET
+
+#define EXTEND(w, q, MOVE) \
+	MOVE w(SI), Y0 \
+	VMOVDQU Y0, q(DI)
+
+// func signExtendAVX2(d *lanes64, a *lanes32)
+TEXT ·signExtendAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	EXTEND(0, 0, VPMOVSXDQ)
+	EXTEND(16, 32, VPMOVSXDQ)
+	EXTEND(32, 64, VPMOVSXDQ)
+	EXTEND(48, 96, VPMOVSXDQ)
+	EXTEND(64, 128, VPMOVSXDQ)
+	EXTEND(80, 160, VPMOVSXDQ)
+	EXTEND(96, 192, VPMOVSXDQ)
+	EXTEND(112, 224, VPMOVSXDQ)
+	VZEROUPPER
+	RET
+
+// func zeroExtendAVX2(d *lanes64, a *lanes32)
+TEXT ·zeroExtendAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	EXTEND(0, 0, VPMOVZXDQ)
+	EXTEND(16, 32, VPMOVZXDQ)
+	EXTEND(32, 64, VPMOVZXDQ)
+	EXTEND(48, 96, VPMOVZXDQ)
+	EXTEND(64, 128, VPMOVZXDQ)
+	EXTEND(80, 160, VPMOVZXDQ)
+	EXTEND(96, 192, VPMOVZXDQ)
+	EXTEND(112, 224, VPMOVZXDQ)
+	VZEROUPPER
+	RET
+
+// The lower halves of eight long words.
+#define NARROW(q, w) \
+	VMOVDQU q(SI), Y0 \
+	VSHUFPS $0x88, q+32(SI), Y0, Y0 \
+	VPERMQ $0xD8, Y0, Y0 \
+	VMOVDQU Y0, w(DI)
+
+// func truncateAVX2(d *lanes32, a *lanes64)
+TEXT ·truncateAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	NARROW(0, 0)
+	NARROW(64, 32)
+	NARROW(128, 64)
+	NARROW(192, 96)
+	VZEROUPPER
+	RET
+
+// func floatOfSignedAVX2(d, a *lanes32)
+TEXT ·floatOfSignedAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	VCVTDQ2PS 0(SI), Y0
+	VCVTDQ2PS 32(SI), Y1
+	VCVTDQ2PS 64(SI), Y2
+	VCVTDQ2PS 96(SI), Y3
+	VMOVUPS Y0, 0(DI)
+	VMOVUPS Y1, 32(DI)
+	VMOVUPS Y2, 64(DI)
+	VMOVUPS Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// Eight lanes of a where the lowest bits of Y8 are set, else of b.
+#define CHOOSE8(at) \
+	VPAND Y8, Y9, Y4 \
+	VPCMPEQD Y9, Y4, Y4 \
+	VMOVDQU at(DX), Y0 \
+	VPBLENDVB Y4, at(SI), Y0, Y0 \
+	VMOVDQU Y0, at(DI) \
+	VPSRLD $8, Y8, Y8
+
+// func select32AVX2(d, a, b *lanes32, p uint32)
+TEXT ·select32AVX2(SB), NOSPLIT, $0-28
+	OPERANDS3
+	MOVL p+24(FP), AX
+	VMOVD AX, X8
+	VPBROADCASTD X8, Y8
+	VMOVDQU bits8<>(SB), Y9
+	CHOOSE8(0)
+	CHOOSE8(32)
+	CHOOSE8(64)
+	CHOOSE8(96)
+	VZEROUPPER
+	RET
+
+#define CHOOSE4(at) \
+	VPAND Y8, Y9, Y4 \
+	VPCMPEQQ Y9, Y4, Y4 \
+	VMOVDQU at(DX), Y0 \
+	VPBLENDVB Y4, at(SI), Y0, Y0 \
+	VMOVDQU Y0, at(DI) \
+	VPSRLQ $4, Y8, Y8
+
+// func select64AVX2(d, a, b *lanes64, p uint32)
+TEXT ·select64AVX2(SB), NOSPLIT, $0-28
+	OPERANDS3
+	MOVL p+24(FP), AX
+	VMOVQ AX, X8
+	VPBROADCASTQ X8, Y8
+	VMOVDQU bits4<>(SB), Y9
+	CHOOSE4(0)
+	CHOOSE4(32)
+	CHOOSE4(64)
+	CHOOSE4(96)
+	CHOOSE4(128)
+	CHOOSE4(160)
+	CHOOSE4(192)
+	CHOOSE4(224)
+	VZEROUPPER
+	RET
+
+// The masks of Y0 to Y3 as 32 bits of AX.
+#define BITS32 \
+	VMOVMSKPS Y0, AX \
+	VMOVMSKPS Y1, BX \
+	VMOVMSKPS Y2, CX \
+	VMOVMSKPS Y3, DX \
+	SHLL $8, BX \
+	SHLL $16, CX \
+	SHLL $24, DX \
+	ORL BX, AX \
+	ORL CX, AX \
+	ORL DX, AX
+
+#define FLOATS(predicate) \
+	VCMPPS predicate, 0(DX), Y0, Y0 \
+	VCMPPS predicate, 32(DX), Y1, Y1 \
+	VCMPPS predicate, 64(DX), Y2, Y2 \
+	VCMPPS predicate, 96(DX), Y3, Y3
+
+// func lessFloatAVX2(a, b *lanes32) uint32
+TEXT ·lessFloatAVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	FLOATS($0x11)
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func lessEqualFloatAVX2(a, b *lanes32) uint32
+TEXT ·lessEqualFloatAVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	FLOATS($0x12)
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func equalFloatAVX2(a, b *lanes32) uint32
+TEXT ·equalFloatAVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	FLOATS($0)
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func unorderedAVX2(a, b *lanes32) uint32
+TEXT ·unorderedAVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	FLOATS($3)
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func equal32AVX2(a, b *lanes32) uint32
+TEXT ·equal32AVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	VPCMPEQD 0(DX), Y0, Y0
+	VPCMPEQD 32(DX), Y1, Y1
+	VPCMPEQD 64(DX), Y2, Y2
+	VPCMPEQD 96(DX), Y3, Y3
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func greater32AVX2(a, b *lanes32) uint32
+TEXT ·greater32AVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	VPCMPGTD 0(DX), Y0, Y0
+	VPCMPGTD 32(DX), Y1, Y1
+	VPCMPGTD 64(DX), Y2, Y2
+	VPCMPGTD 96(DX), Y3, Y3
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// With their sign bits turned, unsigned numbers compare as signed ones.
+#define TURNED(at, x) \
+	VPXOR at(DX), Y8, Y9 \
+	VPXOR x, Y8, x \
+	VPCMPGTD Y9, x, x
+
+// func above32AVX2(a, b *lanes32) uint32
+TEXT ·above32AVX2(SB), NOSPLIT, $0-20
+	COMPARED
+	VPCMPEQD Y8, Y8, Y8
+	VPSLLD $31, Y8, Y8
+	TURNED(0, Y0)
+	TURNED(32, Y1)
+	TURNED(64, Y2)
+	TURNED(96, Y3)
+	BITS32
+	MOVL AX, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// Four offsets: whether they lie within limits, are all the same, or follow each other in steps of four bytes.
+// Y8 start, Y9 the greatest offset, Y10 the first one, Y11 the neighbours of the first one; Y12 collects bits that must
+// not be set in the sign, Y13 all bits of offsets, Y14 sameness, Y15 neighbourhood.
+#define OFFSETS(at) \
+	VMOVDQU at(SI), Y0 \
+	VPSUBQ Y8, Y0, Y0 \
+	VMOVDQU Y0, at(DI) \
+	VPOR Y0, Y13, Y13 \
+	VPSUBQ Y0, Y9, Y1 \
+	VPOR Y1, Y12, Y12 \
+	VPCMPEQQ Y0, Y10, Y2 \
+	VPAND Y2, Y14, Y14 \
+	VPCMPEQQ Y0, Y11, Y3 \
+	VPAND Y3, Y15, Y15 \
+	VPADDQ Y7, Y11, Y11
+
+// func offsetsAVX2(at, base *lanes64, start, most, odd uint64) layout
+TEXT ·offsetsAVX2(SB), NOSPLIT, $0-44
+	MOVQ at+0(FP), DI
+	MOVQ base+8(FP), SI
+	VPBROADCASTQ start+16(FP), Y8
+	VPBROADCASTQ most+24(FP), Y9
+	VPBROADCASTQ (SI), Y10
+	VPSUBQ Y8, Y10, Y10
+	VPADDQ near4<>(SB), Y10, Y11
+	VPBROADCASTQ sixteen<>(SB), Y7
+	VPXOR Y12, Y12, Y12
+	VPXOR Y13, Y13, Y13
+	VPCMPEQD Y14, Y14, Y14
+	VPCMPEQD Y15, Y15, Y15
+	OFFSETS(0)
+	OFFSETS(32)
+	OFFSETS(64)
+	OFFSETS(96)
+	OFFSETS(128)
+	OFFSETS(160)
+	OFFSETS(192)
+	OFFSETS(224)
+	VPBROADCASTQ odd+32(FP), Y6
+	VPOR Y13, Y12, Y12
+	VMOVMSKPD Y12, AX
+	XORL BX, BX
+	VPTEST Y6, Y13
+	SETNE BX
+	ORL BX, AX
+	NEGL AX             // carry: one of them is outside or not aligned
+	SBBL AX, AX
+	ANDL $1, AX
+	VMOVMSKPD Y14, CX
+	VMOVMSKPD Y15, DX
+	XORL BX, BX
+	CMPL CX, $15
+	SETEQ BX
+	LEAL (AX)(BX*2), AX
+	XORL BX, BX
+	CMPL DX, $15
+	SETEQ BX
+	LEAL (AX)(BX*4), AX
+	MOVL AX, ret+40(FP)
+	VZEROUPPER
+	RET
+
+// func copyInAVX2(d *lanes32, a *byte)
+TEXT ·copyInAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 64(SI), Y2
+	VMOVDQU 96(SI), Y3
+	VMOVDQU Y0, 0(DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func copyOutAVX2(d *byte, a *lanes32)
+TEXT ·copyOutAVX2(SB), NOSPLIT, $0-16
+	OPERANDS2
+	VMOVDQU 0(SI), Y0
+	VMOVDQU 32(SI), Y1
+	VMOVDQU 64(SI), Y2
+	VMOVDQU 96(SI), Y3
+	VMOVDQU Y0, 0(DI)
+	VMOVDQU Y1, 32(DI)
+	VMOVDQU Y2, 64(DI)
+	VMOVDQU Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func fillAVX2(d *lanes32, v uint32)
+TEXT ·fillAVX2(SB), NOSPLIT, $0-12
+	MOVQ d+0(FP), DI
+	MOVL v+8(FP), AX
+	VMOVD AX, X0
+	VPBROADCASTD X0, Y0
+	VMOVDQU Y0, 0(DI)
+	VMOVDQU Y0, 32(DI)
+	VMOVDQU Y0, 64(DI)
+	VMOVDQU Y0, 96(DI)
+	VZEROUPPER
+	RET
+
+#define GATHER(q, w) \
+	MOVQ q(SI), AX \
+	MOVQ q+8(SI), BX \
+	MOVQ q+16(SI), CX \
+	MOVQ q+24(SI), R8 \
+	MOVL (DX)(AX*1), AX \
+	MOVL (DX)(BX*1), BX \
+	MOVL (DX)(CX*1), CX \
+	MOVL (DX)(R8*1), R8 \
+	MOVL AX, w(DI) \
+	MOVL BX, w+4(DI) \
+	MOVL CX, w+8(DI) \
+	MOVL R8, w+12(DI)
+
+// func gatherAMD64(d *lanes32, a *lanes64, data *byte)
+TEXT ·gatherAMD64(SB), NOSPLIT, $0-24
+	MOVQ d+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ data+16(FP), DX
+	GATHER(0, 0)
+	GATHER(32, 16)
+	GATHER(64, 32)
+	GATHER(96, 48)
+	GATHER(128, 64)
+	GATHER(160, 80)
+	GATHER(192, 96)
+	GATHER(224, 112)
+	RET
+
+#define SCATTER(q, w) \
+	MOVQ q(SI), AX \
+	MOVQ q+8(SI), BX \
+	MOVQ q+16(SI), CX \
+	MOVQ q+24(SI), R8 \
+	MOVL w(DX), R9 \
+	MOVL w+4(DX), R10 \
+	MOVL w+8(DX), R11 \
+	MOVL w+12(DX), R12 \
+	MOVL R9, (DI)(AX*1) \
+	MOVL R10, (DI)(BX*1) \
+	MOVL R11, (DI)(CX*1) \
+	MOVL R12, (DI)(R8*1)
+
+// func scatterAMD64(data *byte, a *lanes64, s *lanes32)
+TEXT ·scatterAMD64(SB), NOSPLIT, $0-24
+	MOVQ data+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ s+16(FP), DX
+	SCATTER(0, 0)
+	SCATTER(32, 16)
+	SCATTER(64, 32)
+	SCATTER(96, 48)
+	SCATTER(128, 64)
+	SCATTER(160, 80)
+	SCATTER(192, 96)
+	SCATTER(224, 112)
+	RET
