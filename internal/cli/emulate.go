@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
 	"gpuemu/internal/launchfile"
@@ -165,7 +166,7 @@ func (e *emulator) options() error {
 		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", emulation.MaxSchedules), "--schedules is %d", f.schedules)
 	case f.sfu != "" && ptxvm.Edges[f.sfu] == ptxvm.Nearest:
 		return diag.Errorf(Usage, "use worst+ or worst-", "--sfu is %q", f.sfu)
-	case f.arch != "" && !emulation.IsArch(f.arch):
+	case f.arch != "" && !cudatool.IsArch(f.arch):
 		return diag.Errorf(Usage, "write sm_80, sm_90a and the like", "--arch is %q", f.arch)
 	}
 	return nil

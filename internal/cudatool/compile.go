@@ -35,6 +35,8 @@ type Request struct {
 	Source string   // path of a .cu file
 	Arch   string   // "sm_90a"; "": DefaultArch
 	Flags  []string // further arguments of the compiler, behind ours
+
+	TextOnly bool // no machine code is wanted
 }
 
 // Output is what came out.
@@ -87,7 +89,8 @@ func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{Tools: t, ctx: ctx, dir: dir, source: source, arch: r.Arch, flags: r.Flags, out: &Output{}}
+	j := &job{Tools: t, ctx: ctx, dir: dir, source: source, arch: r.Arch, flags: r.Flags, textOnly: r.TextOnly,
+		out: &Output{}}
 	if t.NVCC != nil {
 		err = j.nvcc()
 	} else {
@@ -116,6 +119,7 @@ type job struct {
 	dir          string
 	source, arch string
 	flags        []string
+	textOnly     bool
 	out          *Output
 }
 
@@ -164,7 +168,7 @@ func (j *job) nvcc() error {
 		return err
 	}
 	var err error
-	if j.out.PTX, err = j.read(j.NVCC, "out.ptx"); err != nil {
+	if j.out.PTX, err = j.read(j.NVCC, "out.ptx"); err != nil || j.textOnly {
 		return err
 	}
 	if err := j.call(j.NVCC, append(args("-cubin", "out.cubin"), "-Xptxas", "-v")...); err != nil {
@@ -197,7 +201,7 @@ func (j *job) clang() error {
 	} else if first != nil {
 		return first
 	}
-	if j.out.PTX, err = j.read(j.Clang, "out.ptx"); err != nil || j.Ptxas == nil {
+	if j.out.PTX, err = j.read(j.Clang, "out.ptx"); err != nil || j.Ptxas == nil || j.textOnly {
 		return err
 	}
 	if err := j.call(j.Ptxas, "-v", "-arch="+j.arch, "-o", j.file("out.cubin"), j.file("out.ptx")); err != nil {

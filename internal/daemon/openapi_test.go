@@ -121,7 +121,7 @@ func document(t *testing.T) ([]byte, *describer) {
 	}
 	// Headers of parts, and replies inside events, belong to no route of their own.
 	for _, v := range []any{wire.CaseHeader{}, wire.SubmitHeader{}, wire.MinimizeReply{}, wire.CalibrateReply{},
-		wire.GradientsHeader{}, wire.CompareHeader{}} {
+		wire.GradientsHeader{}, wire.CompareHeader{}, wire.EmulateHeader{}, wire.EmulateReply{}} {
 		d.schema(v)
 	}
 	text, err := json.MarshalIndent(map[string]any{
@@ -165,7 +165,7 @@ func TestEveryRoute(t *testing.T) {
 func docTypes() map[string]any {
 	out := map[string]any{}
 	for _, v := range []any{wire.CaseHeader{}, wire.SubmitHeader{}, wire.MinimizeReply{}, wire.CalibrateReply{},
-		wire.GradientsHeader{}, wire.CompareHeader{}, wire.Error{}} {
+		wire.GradientsHeader{}, wire.CompareHeader{}, wire.EmulateHeader{}, wire.EmulateReply{}, wire.Error{}} {
 		out[reflect.TypeOf(v).Name()] = v
 	}
 	for _, rt := range routes() {

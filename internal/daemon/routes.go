@@ -23,6 +23,9 @@ const (
 	tensorsType = "application/vnd.safetensors"
 	casesType   = "application/vnd.gpuemu.cases"
 	submitType  = "application/vnd.gpuemu.submission"
+	launchType  = "application/vnd.gpuemu.launch"
+
+	emulationType = "application/vnd.gpuemu.emulation"
 )
 
 // maxJSON is the largest JSON body of a request. The largest that makes sense is a schema or a list of ops, both of
@@ -100,6 +103,11 @@ func routes() []route {
 		{method: "GET", path: "/v1/artifacts/{kernel}", summary: "What is stored of one compiled kernel, with its PTX",
 			query:    []param{{"config", "absolute path of gpuemu.toml"}},
 			response: wire.ArtifactInfo{}, handle: get((*Server).artifact)},
+
+		{method: "POST", path: "/v1/emulate", summary: "Execute one launch of a compiled kernel on the CPU",
+			requestType: launchType, responseType: emulationType, handle: (*Server).emulate},
+		{method: "POST", path: "/v1/compile", summary: "Compile a CUDA C++ source to PTX",
+			request: wire.CompileRequest{}, response: wire.CompileReply{}, handle: post((*Server).compile)},
 
 		{method: "POST", path: "/v1/reproduce", summary: "Execute a case again",
 			request: wire.ReproduceRequest{}, response: wire.ReproduceReply{}, handle: post((*Server).reproduce)},

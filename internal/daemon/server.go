@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -51,6 +52,7 @@ type Server struct {
 	configs config.Cache
 	images  tensor.Images // of submissions
 	patience
+	machines chan struct{} // has an element for each launch that is executed
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
 	stop context.CancelCauseFunc
@@ -106,7 +108,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		return nil, errors.Join(err, st.Close())
 	}
 	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{},
-		patience: patience{firstBytes, headerTimeout}}
+		patience: patience{firstBytes, headerTimeout}, machines: make(chan struct{}, runtime.GOMAXPROCS(0))}
 	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now}
 	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mux = s.newMux()

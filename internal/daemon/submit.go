@@ -313,26 +313,36 @@ func (d *desk) inherit(h *wire.SubmitHeader) error {
 	return nil
 }
 
-// sharedImage reads an image out of the shared file. Two parts with the same bytes are a mistake of the client's.
-func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) error) ([]byte, error) {
-	bad := func(hint, format string, args ...any) ([]byte, error) {
-		return nil, diag.Errorf(BadRequest, hint, format, args...)
+// imageSpan checks where an image is to lie in a shared file. Inline is the length of the one in the part.
+func imageSpan(shared string, bytes []int64, inline int) (span, error) {
+	bad := func(hint, format string, args ...any) (span, error) {
+		return span{}, diag.Errorf(BadRequest, hint, format, args...)
 	}
 	switch {
-	case h.Shared == "":
+	case shared == "":
 		return bad("send the path of the file as well", "bytes are given without a shared file")
 	case inline > 0:
 		return bad("send one of them", "an image is in the part and in a shared file")
-	case len(h.Bytes) != 2 || h.Bytes[0] < 0 || h.Bytes[1] < h.Bytes[0]:
-		return bad("send [begin, end]", "bytes of the shared file are %v", h.Bytes)
-	case h.Bytes[1]-h.Bytes[0] > maxTensors:
-		return nil, diag.Errorf(TooLarge, "use smaller tensors", "an image has %d bytes, at most %d are allowed",
-			h.Bytes[1]-h.Bytes[0], int64(maxTensors))
+	case len(bytes) != 2 || bytes[0] < 0 || bytes[1] < bytes[0]:
+		return bad("send [begin, end]", "bytes of the shared file are %v", bytes)
+	case bytes[1]-bytes[0] > maxTensors:
+		return span{}, diag.Errorf(TooLarge, "use smaller tensors", "an image has %d bytes, at most %d are allowed",
+			bytes[1]-bytes[0], int64(maxTensors))
 	}
-	at := span{h.Bytes[0], h.Bytes[1], len(d.parts) - 1}
+	return span{begin: bytes[0], end: bytes[1]}, nil
+}
+
+// sharedImage reads an image out of the shared file. Two parts with the same bytes are a mistake of the client's.
+func (d *desk) sharedImage(h *wire.SubmitHeader, inline int, hold func(int64) error) ([]byte, error) {
+	at, err := imageSpan(h.Shared, h.Bytes, inline)
+	if err != nil {
+		return nil, err
+	}
+	at.part = len(d.parts) - 1
 	taken, other := insert(d.taken[h.Shared], at)
 	if other != nil {
-		return bad("give every part bytes of its own", "bytes %v of the shared file overlap those of part %d, [%d %d]",
+		return nil, diag.Errorf(BadRequest, "give every part bytes of its own",
+			"bytes %v of the shared file overlap those of part %d, [%d %d]",
 			h.Bytes, other.part, other.begin, other.end)
 	}
 	f := d.files[h.Shared]

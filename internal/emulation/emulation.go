@@ -8,7 +8,6 @@ package emulation
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -29,12 +28,6 @@ type Options struct {
 	Counters  bool             // count what happens
 	Trace     func(ptxvm.Step) // told of every instruction; nil: nobody
 }
-
-// architecture is the name of a GPU's architecture, as .target has it.
-var architecture = regexp.MustCompile(`^sm_[0-9]{2,3}[af]?$`)
-
-// IsArch reports whether a text is the name of an architecture.
-func IsArch(text string) bool { return architecture.MatchString(text) }
 
 // Load makes a kernel of a module executable. The name of a C++ kernel may be without its mangling where only one
 // fits. Arch, if it is not "", is the architecture whose tensor cores are followed instead of the module's own.

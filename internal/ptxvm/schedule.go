@@ -2,9 +2,11 @@ package ptxvm
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 
+	"gpuemu/internal/diag"
 	"gpuemu/internal/rng"
 )
 
@@ -74,6 +76,12 @@ func (o *order) String() string {
 // compareSchedules executes a launch in several orders from the same memory, and reports buffers whose bits differ.
 // Buffers are left as the first order makes them, and its findings come first.
 func (p *Program) compareSchedules(l *Launch) (*Result, error) {
+	const perBlock = 8 // bytes of an order
+	if limit := cmp.Or(l.MaxMemory, usualMemory); int64(l.Grid.Count()) > limit/perBlock {
+		return nil, diag.Errorf(MemoryLimit, "make the grid smaller, or compare no orders",
+			"an order of %d blocks needs more than %d bytes of memory", l.Grid.Count(), limit).At(
+			p.File.Position(p.Kernel.Pos))
+	}
 	start := make([][]byte, len(l.Args))
 	for i := range l.Args {
 		start[i] = bytes.Clone(l.Args[i].Buffer)

@@ -74,3 +74,13 @@ func TestSharedBuffers(t *testing.T) {
 		}
 	}
 }
+
+// TestOrdersOfManyBlocks: orders are lists of blocks; one that has no room is refused.
+func TestOrdersOfManyBlocks(t *testing.T) {
+	p := loadText(t, copyWord)
+	l := &Launch{Grid: Dim{1<<31 - 1, 65535, 65535}, Block: line(1), Schedules: 3,
+		Args: []Arg{{Buffer: words(4)}, {Buffer: words(1)}}}
+	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit {
+		t.Errorf("%v, want %s", err, MemoryLimit)
+	}
+}
