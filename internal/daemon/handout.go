@@ -33,19 +33,8 @@ func (s *Server) cases(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	if req.Case != "" && req.Count == 0 {
-		req.Count = 1
-	}
-	switch {
-	case req.Count < 1 || req.Count > maxHandOut:
-		return diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", maxHandOut), "%d cases asked for", req.Count)
-	case req.Start < 0 || req.Start > campaign.MaxCases:
-		return diag.Errorf(BadRequest, fmt.Sprintf("use 0 to %d", campaign.MaxCases), "start is %d", req.Start)
-	case req.Case != "" && (req.Count != 1 || len(req.Attrs) > 0):
-		return diag.Errorf(BadRequest, "send the case alone: its text says everything",
-			"a case is given, and a count of %d and %d attributes beside it", req.Count, len(req.Attrs))
-	case req.MaxBytes < 0:
-		return diag.Errorf(BadRequest, "use 0 for no limit", "max_bytes is %d", req.MaxBytes)
+	if err := checkCases(&req, maxHandOut); err != nil {
+		return err
 	}
 	batch, err := s.handOut(r.Context(), &req)
 	if err != nil {
@@ -80,6 +69,25 @@ func (s *Server) cases(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return out.end()
+}
+
+// checkCases refuses a request for cases that cannot be meant, or for more than most.
+func checkCases(req *wire.CasesRequest, most int) error {
+	if req.Case != "" && req.Count == 0 {
+		req.Count = 1
+	}
+	switch {
+	case req.Count < 1 || req.Count > most:
+		return diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", most), "%d cases asked for", req.Count)
+	case req.Start < 0 || req.Start > campaign.MaxCases:
+		return diag.Errorf(BadRequest, fmt.Sprintf("use 0 to %d", campaign.MaxCases), "start is %d", req.Start)
+	case req.Case != "" && (req.Count != 1 || len(req.Attrs) > 0):
+		return diag.Errorf(BadRequest, "send the case alone: its text says everything",
+			"a case is given, and a count of %d and %d attributes beside it", req.Count, len(req.Attrs))
+	case req.MaxBytes < 0:
+		return diag.Errorf(BadRequest, "use 0 for no limit", "max_bytes is %d", req.MaxBytes)
+	}
+	return nil
 }
 
 func (s *Server) handOut(ctx context.Context, req *wire.CasesRequest) (*campaign.Batch, error) {

@@ -127,6 +127,11 @@ func routes() []route {
 		{method: "POST", path: "/v1/submissions", summary: "Judge what a client computed on many cases",
 			requestType: submitType, response: wire.SubmissionsReply{}, handle: (*Server).submissions},
 
+		{method: "POST", path: "/v1/batches", summary: "A batch of cases in columns, with their inputs in a shared file",
+			request: wire.BatchRequest{}, response: wire.Batch{}, handle: post((*Server).batch)},
+		{method: "POST", path: "/v1/judgements", summary: "Judge the outputs of a batch, which lie in a shared file",
+			request: wire.JudgeRequest{}, response: wire.JudgeReply{}, handle: post((*Server).judgements)},
+
 		{method: "POST", path: "/v1/gradients", summary: "Judge the gradients of a framework's backward pass",
 			requestType: submitType, response: wire.SubmitReply{}, handle: (*Server).gradients},
 		{method: "POST", path: "/v1/compare", summary: "Compare given tensors; nothing is stored",

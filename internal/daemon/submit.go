@@ -48,7 +48,7 @@ const submitHint = "docs/formats/http.md describes submissions"
 
 // submit handles POST /v1/submit: one part, without an end mark.
 func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
-	d := s.newDesk(r)
+	d := s.newDesk(r.Context())
 	defer d.close()
 	body := bufio.NewReaderSize(r.Body, 1<<16)
 	header, err := readHeader(body)
@@ -76,7 +76,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) error {
 
 // submissions handles POST /v1/submissions: any number of parts, and a header of length 0 at the end.
 func (s *Server) submissions(w http.ResponseWriter, r *http.Request) error {
-	d := s.newDesk(r)
+	d := s.newDesk(r.Context())
 	defer d.close()
 	body := bufio.NewReaderSize(r.Body, 1<<16)
 	for {
@@ -171,8 +171,8 @@ func insert(list []span, s span) (_ []span, other *span) {
 	return slices.Insert(list, i, s), nil
 }
 
-func (s *Server) newDesk(r *http.Request) *desk {
-	return &desk{s: s, ctx: r.Context(), judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
+func (s *Server) newDesk(ctx context.Context) *desk {
+	return &desk{s: s, ctx: ctx, judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
 		files: map[string]*sharedFile{}, taken: map[string][]span{}, free: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		work: make(chan func())}
 }
@@ -388,14 +388,9 @@ func submission(h *wire.SubmitHeader, image []byte, images *tensor.Images) (*cam
 		}
 		sub.Op = c.Op
 	}
-	switch h.Store {
-	case "", "all":
-	case "failures":
-		sub.Store = campaign.StoreFailures
-	case "none":
-		sub.Store = campaign.StoreNone
-	default:
-		return nil, diag.Errorf(BadRequest, "use all, failures or none", "store is %q", cut(h.Store, 40))
+	var err error
+	if sub.Store, err = storedBy(h.Store); err != nil {
+		return nil, err
 	}
 	if f := h.Failure; f != nil {
 		sub.Failure = &runner.Failure{Reason: verdict.Reason(cut(f.Reason, 40)), Msg: cut(f.Message, maxSentence),
@@ -408,15 +403,33 @@ func submission(h *wire.SubmitHeader, image []byte, images *tensor.Images) (*cam
 		sub.Findings = append(sub.Findings, verdict.Finding{Kind: cut(f.Kind, 40), Name: cut(f.Name, maxSentence),
 			Sentence: cut(f.Sentence, maxSentence)})
 	}
-	if h.Tolerance != nil {
-		sub.Tolerance = &compare.Tolerance{Abs: h.Tolerance.ATol, Rel: h.Tolerance.RTol}
-	}
+	sub.Tolerance = toleranceOf(h.Tolerance)
 	if len(image) == 0 && sub.Failure != nil {
 		return sub, nil
 	}
 	tensors, err := images.Parse(image)
 	divide(sub, tensors)
 	return sub, err
+}
+
+// storedBy reads what is to be stored.
+func storedBy(word string) (campaign.Stored, error) {
+	switch word {
+	case "", "all":
+		return campaign.StoreAll, nil
+	case "failures":
+		return campaign.StoreFailures, nil
+	case "none":
+		return campaign.StoreNone, nil
+	}
+	return 0, diag.Errorf(BadRequest, "use all, failures or none", "store is %q", cut(word, 40))
+}
+
+func toleranceOf(t *wire.CaseTolerance) *compare.Tolerance {
+	if t == nil {
+		return nil
+	}
+	return &compare.Tolerance{Abs: t.ATol, Rel: t.RTol}
 }
 
 // divide gives tensors their places in a submission.

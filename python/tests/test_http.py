@@ -20,7 +20,6 @@ import pytest
 from gpuemu import ClientError, ConnectionFailed, _shared
 from gpuemu._fuzzing import fetch
 from gpuemu._http import Transport
-from gpuemu._parts import part_head
 from gpuemu._shared import SharedFile
 
 Answer = Callable[[socket.socket], None]
@@ -122,17 +121,16 @@ def test_error_that_is_no_json(tmp_path: Path) -> None:
         Transport(path, 5).json("GET", "/v1/ping")
 
 
-@pytest.mark.parametrize("body", [b"", b"\x05\x00", b"\xff\x00\x00\x00{}"])
-def test_stream_of_cases_that_is_cut_off(tmp_path: Path, body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"", b'{"forms": [', b"\xff"])
+def test_batch_that_is_cut_off(tmp_path: Path, body: bytes) -> None:
     with serving(tmp_path / "s", says(ok(body))) as path, SharedFile() as shared, pytest.raises(ConnectionFailed):
         fetch(Transport(path, 5), {"op": "relu"}, shared)
 
 
-def test_stream_of_cases_that_ends_with_an_error(tmp_path: Path) -> None:
+def test_batch_that_ends_with_an_error(tmp_path: Path) -> None:
     """The cases before it are of no use then: the error says why there are no more."""
-    parts = part_head({"index": 0, "op": "relu"}, 0)
-    parts += part_head({"index": 1, "error": {"code": "a-b", "message": "no room", "hint": "make some"}}, 0)[:-8]
-    with serving(tmp_path / "s", says(ok(parts))) as path, SharedFile() as shared, pytest.raises(ClientError) as caught:
+    body = b'{"forms": [], "form": [], "error": {"code": "a-b", "message": "no room", "hint": "make some"}}'
+    with serving(tmp_path / "s", says(ok(body))) as path, SharedFile() as shared, pytest.raises(ClientError) as caught:
         fetch(Transport(path, 5), {"op": "relu"}, shared)
     assert (caught.value.code, caught.value.message, caught.value.hint) == ("a-b", "no room", "make some")
 

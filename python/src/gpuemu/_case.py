@@ -34,6 +34,21 @@ class OutputSpec:
 
 
 @dataclass(eq=False)
+class Form:
+    """What cases have in common that differ in their seed alone."""
+
+    op: str
+    before: str  # text before the seed
+    behind: str  # and behind it
+    dtype: str
+    attrs: dict[str, Any]
+    views: list[tuple[str, str, tuple[int, ...], tuple[int, ...], int]]  # of the inputs: all but the storage
+    outputs: list[OutputSpec] | None
+    places: list[tuple[int, int, int]]  # of the inputs in Case.block: begin, end, end of the red zone behind it
+    size: int  # bytes of a block
+
+
+@dataclass(eq=False)
 class Case:
     """One case as the engine handed it out."""
 
@@ -45,6 +60,8 @@ class Case:
     attrs: dict[str, Any]
     inputs: list[View]
     outputs: list[OutputSpec] | None  # None: the op has no schema
+    form: Form | None = None  # of a case of a batch
+    block: np.ndarray[Any, Any] | None = None  # its inputs with their red zones, as the guard lays them out; read-only
 
 
 @dataclass

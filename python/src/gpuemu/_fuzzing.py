@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 from . import _parts
-from ._case import Case, Execution, Failure, OutputSpec, View
+from ._case import Case, Execution, Failure, Form, OutputSpec, View
 from ._http import Transport
 from ._progress import Progress
 from ._shared import GRAIN, SharedFile
+from .arrays import name_of
+from .guard import INPUT_PATTERNS, RED_ZONE
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
 IN_FLIGHT = 2  # batches that are being judged at once: while one waits for the disk the other has the cores
@@ -34,6 +36,7 @@ BATCH_BYTES = 8 << 20  # of inputs; a batch ends with the case that reaches it. 
 MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the store
 MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
 SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
+ALIGNED = 64  # bytes; outputs in a shared file begin at multiples of it
 INHERITED = ("config", "python", "brief")  # the first header of a submission says them for all
 
 Kernel = Callable[..., Any]
@@ -47,33 +50,45 @@ def parse_case(header: dict[str, Any], image: _parts.Array) -> Case:
         View(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"], storages[v["storage"]])
         for v in header["inputs"]
     ]
-    outputs = None
-    if header.get("outputs") is not None:
-        outputs = [OutputSpec(o["name"], o["dtype"], tuple(o["shape"])) for o in header["outputs"]]
     return Case(header["index"], header["op"], header["case"], int(header["seed"]), header["dtype"],
-                header.get("attrs") or {}, inputs, outputs)  # fmt: skip
+                header.get("attrs") or {}, inputs, parse_outputs(header))  # fmt: skip
+
+
+def parse_outputs(header: dict[str, Any]) -> list[OutputSpec] | None:
+    """What the engine asks for; None where it does not know."""
+    if header.get("outputs") is None:
+        return None
+    return [OutputSpec(o["name"], o["dtype"], tuple(o["shape"])) for o in header["outputs"]]
+
+
+def parse_form(raw: dict[str, Any]) -> Form:
+    """Reads what cases of a batch have in common."""
+    views = [(v["name"], v["dtype"], tuple(v["shape"]), tuple(v["strides"]), v["offset"]) for v in raw["inputs"]]
+    stops = [begin - RED_ZONE for begin, _ in raw["places"][1:]] + [raw["size"]]
+    places = [(begin, end, stop) for (begin, end), stop in zip(raw["places"], stops)]
+    before, behind = raw["case"]
+    return Form(raw["op"], before, behind, raw["dtype"], raw.get("attrs") or {}, views, parse_outputs(raw), places,
+                raw["size"])  # fmt: skip
+
+
+def make_case(index: int, form: Form, seed: str, block: _parts.Array) -> Case:
+    """A case of a batch."""
+    inputs = [View(*view, block[place[0] : place[1]]) for view, place in zip(form.views, form.places)]
+    return Case(index, form.op, form.before + seed + form.behind, int(seed), form.dtype, form.attrs, inputs,
+                form.outputs, form, block)  # fmt: skip
 
 
 def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> list[Case]:
-    """Asks for a batch of cases, whose inputs are written to the shared file."""
-    body = json.dumps(dict(request, shared=shared.path)).encode()
-    text = transport.read(transport.request("POST", "/v1/cases", body))
-    parts: list[bytes] = []
-    at = 0
-    while True:
-        size = struct.unpack_from("<I", text, at)[0] if at + 4 <= len(text) else None
-        if size == 0:
-            break
-        if size is None or at + 4 + size > len(text):
-            if parts:
-                raise_error(json.loads(parts[-1]))
-            raise ConnectionFailed("the stream of cases ends too early", "daemon-lost", "gpuemu daemon logs tells why")
-        parts.append(text[at + 4 : at + 4 + size])
-        at += 4 + size + 8  # and the length of an empty image
-    headers = json.loads(b"[" + b",".join(parts) + b"]")  # one call for all: each has its price
-    memory = shared.view(max((h["bytes"][1] for h in headers), default=0))
+    """Asks for a batch of cases, whose inputs are written to the shared file between their red zones."""
+    asked = dict(request, shared=shared.path, zone=RED_ZONE, fill=INPUT_PATTERNS)
+    reply = transport.json("POST", "/v1/batches", asked)
+    raise_error(reply)
+    forms = [parse_form(raw) for raw in reply["forms"]]
+    rows = list(zip((forms[f] for f in reply["form"]), reply["seeds"], reply["begin"]))
+    memory = shared.view(max((begin + form.size for form, _, begin in rows), default=0))
     memory.flags.writeable = False
-    return [parse_case(h, memory[h["bytes"][0] : h["bytes"][1]]) for h in headers]
+    start = request.get("start", 0)
+    return [make_case(start + i, f, seed, memory[at : at + f.size]) for i, (f, seed, at) in enumerate(rows)]
 
 
 def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
@@ -110,42 +125,80 @@ def raise_error(header: dict[str, Any]) -> None:
         raise ClientError(error["message"], error.get("code", ""), error.get("hint", ""), error.get("pos", ""))
 
 
-def _members(values: Mapping[str, Any]) -> str:
-    """Members of a JSON object that has others before them."""
-    return "," + _parts.dumps(values)[1:-1] if values else ""
-
-
 class Submission:
-    """Results of one batch on their way to the engine: images in a shared file, headers in one body.
+    """Results of one batch on their way to the engine: arrays in a shared file, what is said of them in columns.
 
-    Cases of a schema of the caller's (own_schema) travel back with their inputs: their text does not say enough for the
+    What is not an output alone (a failure, findings, a second execution) goes in a part of its own, and so do cases of
+    a schema of the caller's (own_schema), which travel back with their inputs: their text does not say enough for the
     engine to make them again, and the operator's own schema may still know their shapes.
     """
 
     def __init__(self, shared: SharedFile, common: dict[str, Any], own_schema: bool = False) -> None:
         self._shared = shared
+        self._common = common  # config, python, store, tolerance, brief
         self._brief = bool(common.get("brief"))
         self._own_schema = own_schema
-        # What all headers say, as text: they have little of their own, and an encoder takes longer than that.
-        self._first = _members(common)  # config, python, store, tolerance
-        self._others = _members({k: v for k, v in common.items() if k not in INHERITED})
-        self._path = _members({"shared": shared.path})
+        self._in_columns: list[bool] = []  # for each case; else in a part
+        self._forms: list[dict[str, Any]] = []
+        self._known: dict[tuple[Any, ...], int] = {}  # places of forms
+        self._form: list[int] = []
+        self._seeds: list[str] = []
+        self._begin: list[int] = []
+        self._times: list[int] = []
         self._parts: list[bytes] = []
         self._memory = np.empty(0, np.uint8)  # of the shared file
         self._end = 0  # bytes of it in use
 
     def add(self, case: Case, done: Execution, expected: Mapping[str, _parts.Array] | None = None) -> None:
         """Adds what the kernel did on one case. expected: values to compare with instead of the operator's."""
-        text = f'{{"op":{_parts.dumps(case.op)},"time_ns":{done.time_ns}{self._others if self._parts else self._first}'
+        outputs = done.outputs
+        plain = outputs is not None and not done.findings and done.failure is None and not done.again and not expected
+        in_columns = plain and case.form is not None and not self._own_schema and self._add_row(case, done)
+        self._in_columns.append(in_columns)
+        if not in_columns:
+            self._add_part(case, done, expected)
+
+    def _add_row(self, case: Case, done: Execution) -> bool:
+        """Adds a case to the columns; False where an output has a type that the engine does not know."""
+        assert case.form is not None and done.outputs is not None
+        arrays = done.outputs
+        key = (case.form, *((name, a.dtype, a.shape) for name, a in arrays.items()))
+        form = self._known.get(key)
+        if form is None:
+            names = [name_of(a.dtype) for a in arrays.values()]
+            if None in names:
+                return False
+            outputs = [{"name": n, "dtype": d, "shape": a.shape} for (n, a), d in zip(arrays.items(), names)]
+            form = self._known[key] = len(self._forms)
+            self._forms.append({"case": [case.form.before, case.form.behind], "outputs": outputs})
+        begin = at = self._room(sum(a.nbytes + ALIGNED for a in arrays.values()))
+        for array in arrays.values():
+            self._end = at + array.nbytes
+            self._memory[at : self._end] = _parts.flat_array(array)
+            at = -(-self._end // ALIGNED) * ALIGNED
+        self._form.append(form)
+        self._seeds.append(str(case.seed))
+        self._begin.append(begin)
+        self._times.append(done.time_ns)
+        return True
+
+    def _room(self, size: int) -> int:
+        """Where the next bytes begin; there is room for size of them."""
+        begin = -(-self._end // ALIGNED) * ALIGNED
+        if begin + size > self._memory.size:
+            self._memory = self._shared.view(-(-(begin + size) // GRAIN) * GRAIN)
+        return begin
+
+    def _add_part(self, case: Case, done: Execution, expected: Mapping[str, _parts.Array] | None) -> None:
+        header = dict(self._common if not self._parts else self._others(), op=case.op, time_ns=done.time_ns)
         tensors: dict[str, _parts.Array] = {}
         if self._own_schema:
-            text += _members({"seed": str(case.seed), "kwargs": _parts.texts(case.attrs)})
+            header.update(seed=str(case.seed), kwargs=_parts.texts(case.attrs))
             tensors.update(("inputs/" + v.name, _parts.array_of(v)) for v in case.inputs)
         else:
-            text += f',"case":{_parts.dumps(case.text)}'
+            header["case"] = case.text
         if done.findings:
-            seen = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
-            text += _members({"findings": seen})
+            header["findings"] = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
         failure = done.failure
         head = None
         if failure is None and done.outputs is not None:
@@ -160,42 +213,58 @@ class Submission:
             except ClientError as exc:  # a type that the engine does not know
                 failure = Failure("wrong_dtype", exc.message, exc.hint)
         if tensors:
-            begin, end = self._write(tensors, *(head or _parts.image_head(tensors)))
-            text += f',"bytes":[{begin},{end}]{self._path}'
+            header["bytes"] = self._write(tensors, *(head or _parts.image_head(tensors)))
+            header["shared"] = self._shared.path
         if failure is not None:
-            why = {"reason": failure.reason, "message": failure.message, "hint": failure.hint, "trace": failure.trace}
-            text += _members({"failure": why})
-        self._parts.append(_parts.part_text(text + "}", 0))
+            header["failure"] = {"reason": failure.reason, "message": failure.message, "hint": failure.hint,
+                                 "trace": failure.trace}  # fmt: skip
+        self._parts.append(_parts.part_head(header, 0))
+
+    def _others(self) -> dict[str, Any]:
+        """What parts behind the first one say of what all have in common."""
+        return {k: v for k, v in self._common.items() if k not in INHERITED}
 
     def _write(self, tensors: dict[str, _parts.Array], head: bytes, size: int) -> tuple[int, int]:
-        """Writes an image behind the last one; returns where it begins and ends."""
-        begin = -(-self._end // 64) * 64
+        """Writes an image behind what is there; returns where it begins and ends."""
+        begin = self._room(len(head) + size)
         at = begin + len(head)
-        end = at + size
-        if end > self._memory.size:
-            self._memory = self._shared.view(-(-end // GRAIN) * GRAIN)
         self._memory[begin:at] = np.frombuffer(head, np.uint8)
         for array in tensors.values():
             self._memory[at : at + array.nbytes] = _parts.flat_array(array)
             at += array.nbytes
-        self._end = end
-        return begin, end
+        self._end = at
+        return begin, at
 
     def send(self, transport: Transport) -> list[ValidationResult]:
         """Sends everything and returns the verdicts in order."""
-        return [parse_result(raw) for raw in self._send(transport)]
+        return [parse_result(raw) for raw in self._send(transport) if raw is not None]
 
     def judged(self, transport: Transport) -> list[ValidationResult | None]:
         """send, with None for cases that passed where brief answers are wanted: nobody looks at them."""
-        results = self._send(transport)
-        return [None if self._brief and raw["verdict"] == "pass" else parse_result(raw) for raw in results]
+        return [None if raw is None or (self._brief and raw["verdict"] == "pass") else parse_result(raw)
+                for raw in self._send(transport)]  # fmt: skip
 
-    def _send(self, transport: Transport) -> list[dict[str, Any]]:
-        body = b"".join(self._parts) + struct.pack("<I", 0)
-        reply = json.loads(transport.read(transport.request("POST", "/v1/submissions", body, SUBMISSION_TYPE)))
-        for entry in reply["results"]:
-            raise_error(entry)
-        return [entry["result"] for entry in reply["results"]]
+    def _send(self, transport: Transport) -> list[dict[str, Any] | None]:
+        """The results in order; None for one that passed where the answer is brief."""
+        rows: list[dict[str, Any] | None] = []
+        parts: list[dict[str, Any] | None] = []
+        if self._form:
+            columns = {"shared": self._shared.path, "forms": self._forms, "form": self._form, "seeds": self._seeds,
+                       "begin": self._begin, "time_ns": self._times}  # fmt: skip
+            rows = transport.json("POST", "/v1/judgements", {**self._common, **columns})["results"]
+        if self._parts:
+            body = b"".join(self._parts) + struct.pack("<I", 0)
+            reply = json.loads(transport.read(transport.request("POST", "/v1/submissions", body, SUBMISSION_TYPE)))
+            parts = reply["results"]
+        if len(rows) != len(self._form) or len(parts) != len(self._parts):
+            given = len(rows) + len(parts)
+            raise ClientError(f"the daemon gave {given} verdicts on {len(self._in_columns)} cases")
+        for entry in (*rows, *parts):
+            if entry is not None:
+                raise_error(entry)
+        of_rows, of_parts = iter(rows), iter(parts)
+        entries = [next(of_rows if in_columns else of_parts) for in_columns in self._in_columns]
+        return [entry and entry["result"] for entry in entries]
 
 
 @dataclass

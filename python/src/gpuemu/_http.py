@@ -196,7 +196,16 @@ class Transport:
     def json(self, method: str, path: str, body: Any | None = None) -> Any:
         """Performs a request with JSON in and out."""
         data = None if body is None else json.dumps(body).encode()
-        return json.loads(self.read(self.request(method, path, data)))
+        response = self.request(method, path, data)
+        text = self.read(response)
+        try:
+            return json.loads(text)
+        except ValueError as exc:  # it ends too early, or is none
+            self.give_up(response)
+            raise ConnectionFailed(
+                f"the answer of the daemon on {self.path} cannot be read: {exc}", "daemon-lost",
+                "gpuemu daemon logs tells why",
+            ) from exc  # fmt: skip
 
     def events(self, path: str, body: Any) -> Iterator[dict[str, Any]]:
         """Performs a request whose answer is a stream of events, and yields the data of each."""

@@ -86,6 +86,9 @@ _INPUT_ZONES = {dtype: _Zone(dtype, 0) for dtype in ITEM_SIZES}
 _OUTPUT_ZONES = {dtype: _Zone(dtype, 1) for dtype in ITEM_SIZES}
 _POISON = {dtype: (_pattern(dtype, 2), _pattern(dtype, 3)) for dtype in ITEM_SIZES}
 
+# dtype: an element of the red zones of inputs, hexadecimal. The engine lays the inputs of a batch out with them.
+INPUT_PATTERNS = {dtype: zone.bytes[: ITEM_SIZES[dtype]].hex() for dtype, zone in _INPUT_ZONES.items()}
+
 # Where one tensor lies in the memory of all: its first byte, the one behind its last, the end of the zone behind it.
 _Place = tuple[int, int, int]
 
@@ -198,7 +201,7 @@ class Guard:
         attrs = case.attrs
         if self._takes is not None and attrs:
             attrs = {k: v for k, v in attrs.items() if k in self._takes}
-        inputs = _Inputs(self.arrays, case.inputs)
+        inputs = _Inputs(self.arrays, case)
         first = case.index % 2  # which of the two patterns
         run = self._once(inputs, specs, attrs, first)
         findings = run.findings
@@ -368,9 +371,14 @@ class _Inputs:
     On a device a pristine copy stays beside them, so that the comparison happens there and one bool comes back.
     """
 
-    def __init__(self, arrays: Arrays, views: list[View]) -> None:
-        self.arrays, self.views = arrays, views
-        self.places = _places([view.storage.size for view in views]) if arrays.strided else []
+    def __init__(self, arrays: Arrays, case: Case) -> None:
+        self.arrays, self.views = arrays, case.inputs
+        self.places: list[_Place] = []
+        self.block: NDArray | None = None  # all of it as it is to be, where the engine has laid it out
+        if case.form is not None and arrays.strided:
+            self.places, self.block = case.form.places, case.block
+        elif arrays.strided:
+            self.places = _places([view.storage.size for view in self.views])
         self.pristine: Any = None
         self.buffer: Any = None
         self.sent: bytes | None = None  # the memory as it was, where it is small
@@ -396,7 +404,7 @@ class _Inputs:
         host = _memory(self.places)
         if 0 < host.size <= SMALL:
             if self.sent is None:
-                self.sent = self._image()
+                self.sent = self._image() if self.block is None else self.block.tobytes()
             host[:] = np.frombuffer(self.sent, np.uint8)
             return host
         for view, (start, end, stop) in zip(self.views, self.places):
