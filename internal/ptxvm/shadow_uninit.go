@@ -119,6 +119,16 @@ func (x *warpShadow) isDefined(t *touch) bool {
 	return known == nil || !t.buffer.arg.Uninitialised || known.all(t.offset, len(t.data))
 }
 
+// usable reports whether a value may be loaded from memory as one that was set. Of structs on the stack and of structs
+// that are arguments, compilers copy the gaps between fields with the fields, in words of their own choice: such a word
+// counts as set if one of its bytes is. Elsewhere all bytes have to be.
+func (x *warpShadow) usable(t *touch) bool {
+	if t.space == localSpace {
+		return x.local.any(uint64(t.lane*x.stride)+t.offset, len(t.data))
+	}
+	return x.isDefined(t)
+}
+
 // set says whether the bytes of an access are defined from now on.
 func (x *warpShadow) set(t *touch, defined bool) {
 	switch t.space {
@@ -153,7 +163,7 @@ func (x *warpShadow) load(w *warp, in *ins) {
 			continue
 		}
 		for j, at := range parts {
-			if p := t.part(j, in.mem.size); at >= 0 && !x.isDefined(&p) {
+			if p := t.part(j, in.mem.size); at >= 0 && !x.usable(&p) {
 				x.defined[at] &^= 1 << t.lane
 			}
 		}
@@ -190,7 +200,7 @@ func (x *warpShadow) pass(w *warp, in *ins) {
 		switch {
 		case !t.write:
 			source = t
-			known := x.isDefined(t)
+			known := x.usable(t)
 			if len(in.list) == 1 {
 				d := &x.defined[w.cta.grid.prog.position(in.list[0])]
 				if *d |= bit; !known {
