@@ -31,8 +31,8 @@ func elementZoo() []animal {
 		return narrow(sequence(n, func(i int) float64 { return f(float64(x[i])) }))
 	}
 	unary := func(kernel string, f func(v float64) float64) animal {
-		return animal{source: "elementwise", kernel: kernel, grid: line(3), block: line(64), float: 4, tolerance: 3e-6,
-			args: []Arg{in(x), room(4 * n), value(int32(n))}, want: map[int][]byte{1: each(f)}}
+		return animal{source: "elementwise", kernel: kernel, grid: line(3), block: line(64), float: dtype.Float32,
+			tolerance: 3e-6, args: []Arg{in(x), room(4 * n), value(int32(n))}, want: map[int][]byte{1: each(f)}}
 	}
 	const slope = float32(0.01)
 	freq := []float32{1, 0.5, 0.25, 0.125}
@@ -71,10 +71,10 @@ func elementZoo() []animal {
 			args: []Arg{in(shorts), room(2 * n), value(int16(-3)), value(int16(1000)), value(int32(n))},
 			want: map[int][]byte{1: pack(sequence(n, func(i int) int16 { return -3*shorts[i] + 1000 })...)}},
 		{source: "elementwise", kernel: "_Z11scale_shiftIfLi4EEvPKT_PS0_S0_S0_i", grid: line(1), block: line(64),
-			float: 4, tolerance: 1e-6,
+			float: dtype.Float32, tolerance: 1e-6,
 			args: []Arg{in(x), room(4 * n), value(float32(1.5)), value(float32(-2)), value(int32(n))},
 			want: map[int][]byte{1: each(func(v float64) float64 { return 1.5*v - 2 })}},
-		{source: "elementwise", kernel: "rotary", grid: line(6), block: line(32), float: 4, tolerance: 1e-5,
+		{source: "elementwise", kernel: "rotary", grid: line(6), block: line(32), float: dtype.Float32, tolerance: 1e-5,
 			args: []Arg{in(x[:40]), in(freq), value(int32(5)), value(int32(4))}, want: map[int][]byte{0: narrow(turned)}},
 	}
 }
@@ -109,7 +109,7 @@ func rowZoo() []animal {
 		}
 	}
 	row := func(source, kernel string, grid, block Dim, args []Arg, want map[int][]byte) animal {
-		return animal{source: source, kernel: kernel, grid: grid, block: block, args: args, want: want, float: 4,
+		return animal{source: source, kernel: kernel, grid: grid, block: block, args: args, want: want, float: dtype.Float32,
 			tolerance: 1e-5}
 	}
 	n := value(int32(cols))
@@ -126,7 +126,7 @@ func rowZoo() []animal {
 		row("norm", "rmsnorm", line(rows), line(64), []Arg{in(x), in(gamma), room(4 * rows * cols), n, eps},
 			map[int][]byte{2: narrow(rms)}),
 		row("norm", "welford", line(rows), line(32), []Arg{in(x), room(4 * rows), room(4 * rows), n},
-			map[int][]byte{2: narrow(variance)}),
+			map[int][]byte{1: narrow(mean), 2: narrow(variance)}),
 	}
 }
 
@@ -147,7 +147,7 @@ func productZoo() []animal {
 	const m, n, k = 19, 21, 35
 	a, b := mixed(64*64), mixed(2 * 64 * 64)[64*64:]
 	product := func(kernel string, grid, block Dim) animal {
-		return animal{source: "matmul", kernel: kernel, grid: grid, block: block, float: 4, tolerance: 1e-5,
+		return animal{source: "matmul", kernel: kernel, grid: grid, block: block, float: dtype.Float32, tolerance: 1e-5,
 			args: []Arg{in(a[:m*k]), in(b[:k*n]), room(4 * m * n), value(int32(m)), value(int32(n)), value(int32(k))},
 			want: map[int][]byte{2: narrow(multiply(a, b, m, n, k))}}
 	}
@@ -174,17 +174,17 @@ func productZoo() []animal {
 	return []animal{
 		product("matmul_naive", Dim{2, 3, 1}, Dim{16, 8, 1}),
 		product("matmul_tile16", Dim{2, 2, 1}, Dim{16, 16, 1}),
-		{source: "matmul", kernel: "matmul_tile64", grid: line(1), block: line(256), float: 4, tolerance: 1e-5,
+		{source: "matmul", kernel: "matmul_tile64", grid: line(1), block: line(256), float: dtype.Float32, tolerance: 1e-5,
 			args: []Arg{in(a), in(b), room(4 * 64 * 64), value(int32(64)), value(int32(64))},
 			want: map[int][]byte{2: narrow(multiply(a, b, 64, 64, 64))}},
-		{source: "matmul", kernel: "gemv_dynamic", grid: line(2), block: line(32), shared: 4 * k, float: 4, tolerance: 1e-5,
-			args: []Arg{in(a[:40*k]), in(b[:k]), room(160), value(int32(40)), value(int32(k))},
+		{source: "matmul", kernel: "gemv_dynamic", grid: line(2), block: line(32), shared: 4 * k, float: dtype.Float32,
+			tolerance: 1e-5, args: []Arg{in(a[:40*k]), in(b[:k]), room(160), value(int32(40)), value(int32(k))},
 			want: map[int][]byte{2: narrow(multiply(a, b, 40, 1, k))}},
-		{source: "attention", kernel: "attention_online", grid: line(1), block: line(64), float: 4, tolerance: 1e-5,
-			args: []Arg{in(a[:40*32]), in(a[1500:][:40*32]), in(b[:40*32]), room(4 * 40 * 32), value(int32(40)),
+		{source: "attention", kernel: "attention_online", grid: line(1), block: line(64), float: dtype.Float32,
+			tolerance: 1e-5, args: []Arg{in(a[:40*32]), in(a[1500:][:40*32]), in(b[:40*32]), room(4 * 40 * 32), value(int32(40)),
 				value(float32(0.1))}, want: map[int][]byte{3: narrow(attend(a[:40*32], a[1500:], b, 40, 32, 0.1))}},
 		{source: "attention", kernel: "attention_row", grid: Dim{length, heads, 1}, block: line(32), shared: 4 * length,
-			float: 4, tolerance: 1e-5,
+			float: dtype.Float32, tolerance: 1e-5,
 			args: []Arg{in(q), in(key), in(v), room(4 * len(out)), value(int32(length)), value(int32(dim)),
 				value(float32(0.25)), value(true)}, want: map[int][]byte{3: narrow(out)}},
 	}
@@ -268,14 +268,14 @@ func layoutZoo() []animal {
 			want: map[int][]byte{1: pack(scanned...), 2: pack(totals...)}},
 		{source: "layout", kernel: "transpose", grid: Dim{2, 2, 1}, block: Dim{32, 8, 1},
 			args: []Arg{in(x), room(8000), value(int32(40)), value(int32(50))}, want: map[int][]byte{1: pack(turned...)}},
-		{source: "layout", kernel: "conv1d_same", grid: line(3), block: line(32), float: 4, tolerance: 1e-6,
+		{source: "layout", kernel: "conv1d_same", grid: line(3), block: line(32), float: dtype.Float32, tolerance: 1e-6,
 			args: []Arg{in(x[:n]), room(4 * n), value(int32(n))}, want: map[int][]byte{1: narrow(smooth)}},
-		{source: "layout", kernel: "conv2d3x3", grid: Dim{1, 1, co}, block: Dim{8, 8, 1}, float: 4, tolerance: 1e-5,
-			args: []Arg{in(x), in(weight), room(4 * co * 20), value([6]int32{h, w, ci, co, 2, 1})},
+		{source: "layout", kernel: "conv2d3x3", grid: Dim{1, 1, co}, block: Dim{8, 8, 1}, float: dtype.Float32,
+			tolerance: 1e-5, args: []Arg{in(x), in(weight), room(4 * co * 20), value([6]int32{h, w, ci, co, 2, 1})},
 			want: map[int][]byte{2: narrow(convolved)}},
 		{source: "layout", kernel: "maxpool2", grid: Dim{1, 5, 1}, block: line(32),
 			args: []Arg{in(x), room(160), value(int32(10)), value(int32(16))}, want: map[int][]byte{1: pack(pooled...)}},
-		{source: "layout", kernel: "stencil5", grid: line(1), block: Dim{16, 16, 1}, float: 8, tolerance: 1e-14,
+		{source: "layout", kernel: "stencil5", grid: line(1), block: Dim{16, 16, 1}, float: dtype.Float64, tolerance: 1e-14,
 			args: []Arg{in(d), room(8 * 72), value(int32(8)), value(int32(9)), value(0.1)},
 			want: map[int][]byte{1: pack(stencil...)}},
 	}
@@ -314,8 +314,8 @@ func doubleZoo() []animal {
 	})
 	wide := sequence(n, func(i int) float64 { return float64(i*i) * 17.37 })
 	within := func(kernel string, args []Arg, want map[int][]byte) animal {
-		return animal{source: "double", kernel: kernel, grid: line(1), block: line(128), args: args, want: want, float: 8,
-			tolerance: 1e-13}
+		return animal{source: "double", kernel: kernel, grid: line(1), block: line(128), args: args, want: want,
+			float: dtype.Float64, tolerance: 1e-13}
 	}
 	return []animal{
 		within("dot_f64", []Arg{in(x), in(y), room(8), value(int32(n))}, map[int][]byte{2: pack(dot)}),

@@ -55,9 +55,9 @@ func memoryZoo() []animal {
 			want: map[int][]byte{1: pack(partial...), 2: pack(total)}},
 		{source: "memory", kernel: "spin_lock", grid: line(3), block: line(128),
 			args: []Arg{room(4), room(4)}, want: map[int][]byte{0: pack(int32(0)), 1: pack(int32(12))}},
-		// All lanes write the first element of out, each its own value.
-		{source: "memory", kernel: "scoped", grid: line(1), block: line(32), checks: AllChecks &^ CheckRace,
-			args: []Arg{room(4), room(4), room(4 * 40), room(4), room(8)},
+		// All lanes write the first element of out, each its own value: a race.
+		{source: "memory", kernel: "scoped", grid: line(1), block: line(32),
+			args: []Arg{room(4), room(4), room(4 * 40), room(4), room(8)}, finding: Race,
 			want: map[int][]byte{0: pack(int32(1)), 1: pack(int32(42)), 3: pack(float32(48))}},
 		{source: "memory", kernel: "hints", grid: line(2), block: line(64),
 			args: []Arg{in(f), room(16 * n), value(int32(n))}, want: map[int][]byte{1: pack(f...)}},
@@ -147,7 +147,12 @@ func callZoo() []animal {
 		{source: "calls", kernel: "call_scalar", grid: line(1), block: line(64),
 			args: []Arg{in(x), in(y), room(4 * (2*n + 1)), value(int32(n))}, want: map[int][]byte{2: pack(both...)}},
 		{source: "calls", kernel: "call_struct", grid: line(2), block: line(32),
-			args: []Arg{in(p), in(q), value(int32(n))}, want: map[int][]byte{1: pack(merged...)}},
+			args: []Arg{in(p), in(q), value(int32(n))}, want: map[int][]byte{1: pack(merged...)},
+			canonical: func(b []byte) { // the last byte of a struct belongs to no field
+				for i := 15; i < len(b); i += 16 {
+					b[i] = 0
+				}
+			}},
 		{source: "calls", kernel: "call_indirect", grid: line(1), block: line(64),
 			args: []Arg{in(x), room(4 * n), in(which), value(int32(n))}, want: map[int][]byte{1: pack(chosen...)}},
 		{source: "calls", kernel: "interpreter", grid: line(1), block: line(32),

@@ -1,0 +1,154 @@
+package ptxvm
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/testkit"
+)
+
+// This file implements the page about the zoo, and the test that the number of workers cannot be seen.
+
+// workerCounts are fewer, as many and more than there are processors, and a number that divides no grid.
+var workerCounts = []int{1, 2, 3, 7}
+
+// TestZooWorkers runs the zoo on other numbers of workers: every byte and every finding stays as it is.
+func TestZooWorkers(t *testing.T) {
+	for _, a := range zoo() {
+		list, _, err := a.individuals()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if testing.Short() && len(list) > 1 {
+			list = list[:1]
+		}
+		for _, v := range list {
+			for _, checks := range []Checks{NoChecks, AllChecks} {
+				var first string
+				for _, workers := range workerCounts {
+					r, args, err := a.run(v.program, checks, workers)
+					if err != nil {
+						t.Fatalf("%s: %s: %v", a.name(), v.file, err)
+					}
+					var b bytes.Buffer
+					for i := range args {
+						b.Write(args[i].Buffer)
+					}
+					for i := range r.Findings {
+						fmt.Fprintln(&b, &r.Findings[i])
+					}
+					state := fmt.Sprintf("%d steps, %q, %x", r.Steps, r.Printed, b.Bytes())
+					if first = cmp.Or(first, state); state != first {
+						t.Errorf("%s: %s: %d workers leave something else than %d", a.name(), v.file, workers, workerCounts[0])
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestZooEvidence makes docs/evidence/emulator-zoo.md.
+func TestZooEvidence(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestZoo and TestZooWorkers run the same launches")
+	}
+	rec := readZooRecord(t)
+	all := compareZoo(t)
+	kernels := map[string]bool{}
+	var versions, elsewhere, plain, fused int
+	var rows, loud []string
+	for _, c := range all {
+		kernels[c.animal.source+c.animal.kernel] = true
+		n := len(c.files) - c.elsewhere
+		versions, elsewhere = versions+len(c.files), elsewhere+c.elsewhere
+		plain, fused = plain+c.plainEqual, fused+c.fusedEqual
+		if !c.silent {
+			loud = append(loud, fmt.Sprintf("`%s` (%s)", c.animal.name(), c.animal.finding))
+		}
+		why := ""
+		switch {
+		case c.plainEqual < n:
+			why = "approximate instructions"
+		case c.fusedEqual < n:
+			why = "fused"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s |", c.animal.name(), c.compilers(),
+			likeness(c.plainEqual, n, c.plain), likeness(c.fusedEqual, n, c.fused), why, distance(c.reference), c.bounds()))
+	}
+	page := fmt.Sprintf(`# The zoo: compiled kernels here, on an H200 and in float64
+
+Made by %[1]sgo test ./internal/ptxvm -run TestZooEvidence -update%[1]s; a test keeps it current. What the GPU leaves
+was recorded by %[1]sbench/device/zoo.sh%[1]s from the same PTX and the same inputs (%[2]s, driver %[3]s, ptxas
+%[4]s), in %[1]stestdata/vectors/zoo%[1]s. The references in float64 are written by hand, in Go, from the sources in
+%[1]stestdata/kernels%[1]s: %[1]sinternal/ptxvm/zoo_*_test.go%[1]s.
+
+%[5]d launches of %[6]d kernels, %[7]d versions by clang 14, 16, 19 and 22, nvcc and NVRTC 13 and Triton 3.6, all checks
+on. Of the %[8]d versions that an H200 can execute (the others were compiled for sm_100),
+
+- %[9]d leave the bits of the GPU where nothing is fused (%[1]sptxas --fmad=false%[1]s), among them all without an
+  approximate instruction; the others have one and are within the bound;
+- %[10]d leave the bits of the GPU as its driver compiles them. Where PTX names no rounding, an assembler may fuse a
+  product with a sum.
+
+Tensor cores are those of Hopper for all, as on the GPU, whatever the module was compiled for. Atomic sums of floats
+have terms whose sum is exact, so that their order cannot be seen. What %[1]sreduce/compact%[1]s writes comes in the
+order of the warps, and is compared without it; of %[1]scalls/call_struct%[1]s the byte that belongs to no field is left
+out.
+
+All launches are silent but these, whose finding is right:
+%[11]s.
+In the first, lanes of a warp store different values to one place. In the second, all warps of a block load a counter
+and one thread stores it: the others have no use for what they load, but nothing orders them.
+
+Every launch leaves the same bytes, findings and counts with 1, 2, 3 and 7 workers.
+
+Differences are in parts of the largest element of an output, over all versions; "equal" means equal bits. The bound
+holds between any two of the emulator, the GPU and float64.
+
+| launch | compilers, files | H200, nothing fused | H200, as compiled | why not equal | from float64 | bound |
+|---|---|---|---|---|---|---|
+%[12]s
+`, "`", rec.Device, rec.Driver, rec.Ptxas, len(all), len(kernels), versions, versions-elsewhere, plain, fused,
+		strings.Join(loud, ", "), strings.Join(rows, "\n"))
+	testkit.Golden(t, "../../docs/evidence/emulator-zoo.md", []byte(page))
+}
+
+// compilers says what the versions of a launch were compiled with.
+func (c *comparison) compilers() string {
+	var names []string
+	for _, f := range c.files {
+		dir, _, _ := strings.Cut(f, "/")
+		names = append(names, strings.NewReplacer("clang", "clang ", "nvcc13", "nvcc", "nvrtc13", "NVRTC", "triton36",
+			"Triton").Replace(dir))
+	}
+	text := strings.Join(slices.Compact(names), ", ")
+	return fmt.Sprintf("%s: %d", strings.ReplaceAll(text, ", clang ", ", "), len(c.files))
+}
+
+// bounds says how far outputs may be off.
+func (c *comparison) bounds() string {
+	var list []string
+	for _, i := range c.animal.outputs() {
+		list = append(list, distance(c.animal.bound(i).most))
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+func distance(d float64) string {
+	if d == 0 {
+		return "equal"
+	}
+	return fmt.Sprintf("%.1e", d)
+}
+
+// likeness says how many of n versions have the bits of the GPU, and how far the others are.
+func likeness(equal, n int, worst float64) string {
+	if equal == n {
+		return "equal"
+	}
+	return fmt.Sprintf("%d of %d equal, %.1e", equal, n, worst)
+}
