@@ -51,6 +51,7 @@ type cta struct {
 	shared   []byte
 	barriers [16]barrierState
 	bulk     []delivery // copies that barriers in shared memory wait for
+	groups   []warpgroup
 	stopped  bool
 	shadow   *blockShadow // nil where no check needs one
 }
@@ -210,6 +211,9 @@ func (w *worker) begin(number int) *cta {
 		c.barriers[i] = barrierState{waiting: c.barriers[i].waiting[:0]}
 	}
 	c.bulk = c.bulk[:0]
+	if g.prog.products {
+		c.groups = make([]warpgroup, (len(c.warps)+groupWarps-1)/groupWarps)
+	}
 	c.shadow.reset()
 	return c
 }

@@ -49,6 +49,12 @@ var sets = map[string]string{
 	"$order":  ".relaxed|.acquire|.release|.acq_rel",
 	"$vec":    ".v2|.v4|.v8",
 	"$scope":  ".cta|.cluster|.gpu|.sys",
+
+	"$wmma":    ".m16n16k16|.m32n8k16|.m8n32k16",
+	"$m64k8":   wgmmaShapes(8, false),
+	"$m64k16":  wgmmaShapes(16, false),
+	"$m64k32":  wgmmaShapes(32, false),
+	"$m64k32i": wgmmaShapes(32, true),
 }
 
 // parse divides the syntax.
@@ -91,7 +97,8 @@ func (r *row) matches(mods []string) (bool, int) {
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
 	for _, list := range [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows,
-		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows, mmaRows} {
+		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows, mmaRows,
+		wmmaRows, wgmmaRows} {
 		for i := range list {
 			r := &list[i]
 			r.parse()

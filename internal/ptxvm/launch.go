@@ -71,7 +71,7 @@ const (
 )
 
 // dynamicStart is where dynamic shared memory begins.
-func (p *Program) dynamicStart() int { return alignUp(p.sharedStatic, 16) }
+func (p *Program) dynamicStart() int { return alignUp(p.sharedStatic, max(p.dynamicAlign, 16)) }
 
 // prepare checks a launch and lays out its memory.
 func (g *grid) prepare() error {

@@ -178,6 +178,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 		case sharedSpace:
 			if size == 0 && slices.Contains(v.Linkage, "extern") {
 				l.prog.sharedDynamic = true
+				l.prog.dynamicAlign = max(l.prog.dynamicAlign, align)
 				l.symbols[key] = symbol{sharedSpace, dynamicShared, 0}
 				continue
 			}

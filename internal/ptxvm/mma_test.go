@@ -25,6 +25,8 @@ func TestTritonProducts(t *testing.T) {
 		{"matmul-int8-sm80", 128, 32, 32, dtype.Int8, dtype.Int32, 100},
 		{"matmul-fp8e5-sm80", 128, 32, 32, dtype.Float8E5M2, dtype.Float32, 4},
 		{"matmul-fp32-sm80", 64, 16, 16, dtype.Float32, dtype.Float32, 8},
+		{"matmul-fp16-sm90", 128, 64, 64, dtype.Float16, dtype.Float32, 2},
+		{"matmul-fp8-sm90", 128, 64, 64, dtype.Float8E4M3FN, dtype.Float32, 4},
 	} {
 		t.Run(c.file, func(t *testing.T) {
 			p := loadFixture(t, "triton36/"+c.file+".ptx", "matmul")

@@ -30,9 +30,11 @@ type Program struct {
 	paramBytes       int
 	sharedStatic     int
 	sharedDynamic    bool // it declares shared memory whose size a launch gives
+	dynamicAlign     int  // of that memory, in bytes
 	localBytes       int  // per thread: arrays, and parameters of functions
 	variables        []variable
 	copies           bool // it has asynchronous copies
+	products         bool // it has products that several warps ask for together
 	communicates     bool // blocks may see what others do: their order matters
 	files            map[int]string
 	dynamic          []dynamicUse
@@ -85,6 +87,7 @@ type ins struct {
 	mem        *access
 	bar        *barrierUse
 	copy       *transferUse
+	wgmma      *wgmmaUse
 	target     int   // of a branch or a call
 	targets    []int // of a branch by index
 	rejoin     int   // where lanes meet again that part here
@@ -92,6 +95,8 @@ type ins struct {
 	src        *ptx.Instr
 	index      int32 // in the code
 	facts      facts
+
+	flow func(x *warpShadow, w *warp, in *ins) // of definedness, where no rule says it
 }
 
 // control is how an instruction changes the way of control.

@@ -4,7 +4,15 @@ package ptxvm
 // somebody has waited for it, nor write what a copy has not read yet.
 
 // issue marks the bytes of shared memory that a copy is to deliver, or is to read.
-func (x *warpShadow) issue(t transfer) { x.block.mark(t, true) }
+func (x *warpShadow) issue(w *warp, lane int, t transfer) {
+	x.block.mark(t, true)
+	if t.in.copy.from.space == sharedSpace {
+		x.unfencedSource(w, t.in, lane, t.from, t.read)
+	}
+	if t.in.copy.to.space == sharedSpace && x.block.isRead(t.to, t.size) {
+		w.report(t.in, lane, AsyncHazard, "writes byte %d of shared memory, which a product may not have read yet", t.to)
+	}
+}
 
 // mark begins or ends a copy.
 func (b *blockShadow) mark(t transfer, on bool) {
@@ -32,6 +40,9 @@ func (x *warpShadow) land(t transfer, before int) {
 // hazards judges the accesses of an instruction.
 func (x *warpShadow) hazards(w *warp, in *ins) {
 	b := x.block
+	if in.facts.strong {
+		b.proxy.sync()
+	}
 	for i := range x.touches {
 		t := &x.touches[i]
 		if t.space != sharedSpace {
@@ -49,9 +60,15 @@ func (x *warpShadow) hazards(w *warp, in *ins) {
 		case t.write && b.leaving.any(t.offset, n):
 			f = w.report(in, t.lane, AsyncHazard,
 				"writes byte %d of shared memory, which an asynchronous copy may not have read yet", t.offset)
+		case t.write && b.isRead(t.offset, n):
+			f = w.report(in, t.lane, AsyncHazard,
+				"writes byte %d of shared memory, which a product may not have read yet", t.offset)
 		}
 		if f != nil {
 			f.Address, f.Buffer = t.offset, "shared memory"
+		}
+		if t.write && in.src.Op != "cp" {
+			b.proxy.wrote(w.index, t)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func ruleOf(in *ptx.Instr) rule {
 		return updates
 	case "call":
 		return passes
-	case "ldmatrix", "stmatrix", "movmatrix", "mma", "wmma", "wgmma", "activemask", "elect", "cp", "mbarrier":
+	case "wgmma", "activemask", "elect", "cp", "mbarrier":
 		return opaque
 	}
 	return each

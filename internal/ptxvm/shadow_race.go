@@ -286,6 +286,7 @@ func (b *blockShadow) barrier(at *barrierState) {
 			x.warp.shadow.defined[b.cta.grid.prog.position(x.in.d)] |= x.mask
 		}
 	}
+	b.proxy.sync()
 	if !b.worker.race {
 		return
 	}

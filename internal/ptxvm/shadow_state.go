@@ -18,8 +18,10 @@ type blockShadow struct {
 	cta    *cta
 	shared bitset // bytes that are defined
 
-	arriving bitset // bytes that asynchronous copies are to deliver
-	leaving  bitset // bytes that asynchronous copies are to read
+	arriving bitset  // bytes that asynchronous copies are to deliver
+	leaving  bitset  // bytes that asynchronous copies are to read
+	reading  []int16 // products that are to read a piece of pieceBytes
+	proxy    proxyState
 
 	racing blockRacing
 }
@@ -33,6 +35,10 @@ type warpShadow struct {
 	start   []uint32 // of defined: constants and special registers are
 	touches []touch  // of the current instruction
 	landed  []touch  // writes of asynchronous copies that somebody has waited for
+
+	flying  []flying // by register
+	written []bool   // since the last wgmma.fence, by register
+	fenced  bool     // there was a wgmma.fence
 }
 
 // touch is an access of one lane.
@@ -49,7 +55,7 @@ type touch struct {
 // newShadow makes what checks need; nil where they need nothing.
 func (g *grid) newShadow() *shadow {
 	s := &shadow{uninit: g.checks.has(CheckUninit), race: g.checks.has(CheckRace),
-		async: g.checks.has(CheckAsync) && g.prog.copies}
+		async: g.checks.has(CheckAsync) && (g.prog.copies || g.prog.products)}
 	if !s.uninit && !s.race && !s.async {
 		return nil
 	}
@@ -81,6 +87,9 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 	}
 	b := &blockShadow{worker: s, cta: c, shared: newBitset(len(c.shared))}
 	b.arriving, b.leaving = newBitset(len(c.shared)), newBitset(len(c.shared))
+	if s.async {
+		b.reading, b.proxy = make([]int16, len(c.shared)/pieceBytes+1), newProxyState(len(c.warps), len(c.shared))
+	}
 	b.racing = newBlockRacing(b)
 	p := c.grid.prog
 	for _, w := range c.warps {
@@ -97,6 +106,9 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 			x.start[p.position(d.slot)] = allLanes
 		}
 		x.defined = make([]uint32, len(x.start))
+		if p.products {
+			x.flying, x.written = make([]flying, len(x.start)), make([]bool, len(x.start))
+		}
 		w.shadow = x
 	}
 	return b
@@ -110,6 +122,8 @@ func (b *blockShadow) reset() {
 	clear(b.shared)
 	clear(b.arriving)
 	clear(b.leaving)
+	clear(b.reading)
+	b.proxy.reset()
 	b.racing.reset(b)
 }
 
@@ -119,6 +133,9 @@ func (x *warpShadow) reset() {
 	}
 	copy(x.defined, x.start)
 	clear(x.local)
+	clear(x.flying)
+	clear(x.written)
+	x.fenced = false
 	x.touches, x.landed = x.touches[:0], x.landed[:0]
 }
 
@@ -161,6 +178,9 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 	}
 	if x.block.worker.async {
 		x.hazards(w, in)
+		if x.flying != nil {
+			x.registers(w, in)
+		}
 	}
 	if len(x.landed) > 0 {
 		x.arrivals(w, in)

@@ -19,6 +19,10 @@ func (x *warpShadow) definedness(w *warp, in *ins) {
 			x.defined[at] |= bad
 		}
 	}
+	if in.flow != nil {
+		in.flow(x, w, in)
+		return
+	}
 	m := allLanes
 	for _, at := range f.reads {
 		m &= x.defined[at]

@@ -122,7 +122,7 @@ func (w *warp) ask(t transfer, lane, align int) bool {
 		w.reach(t.in, t.in.copy.from, lane, last, 1, false)
 	}
 	if w.shadow != nil {
-		w.shadow.issue(t)
+		w.shadow.issue(w, lane, t)
 	}
 	return true
 }

@@ -68,6 +68,7 @@ func (w *warp) rowOf(in *ins, matrix, row int, write bool) []byte {
 
 func matrixLoad(b *builder) {
 	b.matrixOperands(&b.in.Args[0], &b.in.Args[1])
+	b.out.flow = flowLoad
 	trans := b.in.Has("trans")
 	b.out.run = func(w *warp, in *ins) {
 		tiles := make([]*tile, len(in.list)) // all are loaded before a register changes: one may be the address
@@ -93,6 +94,7 @@ func matrixLoad(b *builder) {
 
 func matrixStore(b *builder) {
 	b.matrixOperands(&b.in.Args[1], &b.in.Args[0])
+	b.out.flow = flowStore
 	trans := b.in.Has("trans")
 	b.out.run = func(w *warp, in *ins) {
 		for i, s := range in.list {
@@ -112,7 +114,7 @@ func matrixStore(b *builder) {
 
 func matrixMove(b *builder) {
 	b.out.kind, b.out.c = together, b.constant(class32, uint64(allLanes))
-	b.out.d, b.out.a = b.dst(0, "b32"), b.src(1, "b32")
+	b.out.d, b.out.a, b.out.flow = b.dst(0, "b32"), b.src(1, "b32"), flowMove
 	b.out.run = func(w *warp, in *ins) {
 		m := w.collect(in.a).transposed()
 		for lane := range w.lanes() {

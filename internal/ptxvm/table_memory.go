@@ -23,7 +23,8 @@ var memoryRows = []row{
 	{syntax: "membar .proxy .alias", build: nothing},
 	{syntax: "fence [.sc|.acq_rel|.acquire|.release] $scope", build: nothing},
 	{syntax: "fence .proxy .alias", build: nothing},
-	{syntax: "fence .proxy .async [.global|.shared::cta|.shared::cluster]", build: nothing},
+	{syntax: "fence .proxy .async .global", build: nothing},
+	{syntax: "fence .proxy .async [.shared::cta|.shared::cluster]", build: proxyFence},
 	{syntax: "fence .mbarrier_init .release .cluster", build: nothing},
 	{syntax: "prefetch [.global|.local] .L1|.L2", build: nothing},
 	{syntax: "prefetch .global .L2::evict_last|.L2::evict_normal", build: nothing},
@@ -58,6 +59,15 @@ func (m *access) at(w *warp, lane int) uint64 {
 
 // nothing makes instructions that change no value: caches and the order of accesses are not modelled.
 func nothing(b *builder) { b.out.run = func(*warp, *ins) {} }
+
+// proxyFence orders stores to shared memory before what reads it another way, which only a check wants to know.
+func proxyFence(b *builder) {
+	b.out.run = func(w *warp, _ *ins) {
+		if w.shadow != nil && w.shadow.block.worker.async {
+			w.shadow.block.proxy.fence(w.index)
+		}
+	}
+}
 
 // policy makes a cache policy. Nothing but hints reads it, and hints change no value.
 func policy(b *builder) {

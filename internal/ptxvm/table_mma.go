@@ -42,6 +42,8 @@ type product struct {
 // elementBits is the size of an element of A or B.
 func elementBits(typ string) int {
 	switch typ {
+	case "b1":
+		return 1
 	case "s4", "u4":
 		return 4
 	case "s8", "u8", "e4m3", "e5m2":
@@ -82,7 +84,7 @@ func mma(b *builder) {
 	p.b = b.matrix(&b.in.Args[2], word, p.n*p.k*elementBits(p.typeB)/warpSize/(8*typeBytes(word)), false)
 	p.c = b.matrix(&b.in.Args[3], result, p.m*p.n/warpSize/perResult, false)
 	b.out.kind, b.out.c = together, b.constant(class32, uint64(allLanes))
-	b.out.run = func(w *warp, _ *ins) { p.run(w) }
+	b.out.run, b.out.flow = func(w *warp, _ *ins) { p.run(w) }, p.flow
 }
 
 // tensorCores is the kind of tensor cores of the module's target.
@@ -167,9 +169,9 @@ func (p *product) results(visit func(reg, shift, lane, row, col int)) {
 	}
 	for i := range p.d {
 		for j := range per {
-			at := i*per + j // c0, c1: columns of one row; c2, c3: eight rows below
+			at := i*per + j // c0, c1: columns of one row; c2, c3: eight rows below; then eight columns to the right
 			for lane := range warpSize {
-				visit(i, 16*j, lane, lane/4+8*(at/2), lane%4*2+at%2)
+				visit(i, 16*j, lane, lane/4+8*(at/2%2), at/4*8+lane%4*2+at%2)
 			}
 		}
 	}

@@ -36,6 +36,8 @@ type warp struct {
 	watch  *watch      // nil where nobody counts
 	async  [asyncKinds][warpSize]queue
 	copies bool // there are or were some of them
+
+	products products
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -85,6 +87,7 @@ func (w *warp) reset(c *cta, index int) {
 	if w.copies {
 		w.async, w.copies = [asyncKinds][warpSize]queue{}, false
 	}
+	w.products = products{}
 	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
 	w.shadow.reset()
 }
@@ -238,6 +241,9 @@ func (w *warp) finish(i int, mask uint32) bool {
 		w.resume(i)
 	}
 	w.reunite()
+	if w.alive == 0 {
+		w.cta.ended(w)
+	}
 	w.cta.gone()
 	return false
 }
