@@ -33,6 +33,7 @@ type animal struct {
 	within                map[int]bound  // the same for single outputs
 	printed               string
 	canonical             func([]byte) // makes outputs equal that differ in what the kernel leaves open; nil for nothing
+	disorder              bool         // the order of warps decides what it leaves
 	finding               Class        // the one that it has; where it ends the launch, want is nil
 }
 
@@ -232,12 +233,7 @@ func (a *animal) check(p *Program) error {
 
 // run executes a launch and gives its arguments as they are afterwards, those that are looked at in canonical form.
 func (a *animal) run(p *Program, checks Checks, workers int) (*Result, []Arg, error) {
-	l := &Launch{Grid: a.grid, Block: a.block, DynamicShared: a.shared, MaxSteps: 1 << 24, Checks: checks,
-		Workers: workers}
-	for _, arg := range a.args {
-		arg.Buffer = slices.Clone(arg.Buffer)
-		l.Args = append(l.Args, arg)
-	}
+	l := a.launch(checks, workers)
 	r, err := p.Run(l)
 	if a.canonical != nil {
 		for _, i := range a.outputs() {
@@ -245,6 +241,17 @@ func (a *animal) run(p *Program, checks Checks, workers int) (*Result, []Arg, er
 		}
 	}
 	return r, l.Args, err
+}
+
+// launch is one with buffers of its own.
+func (a *animal) launch(checks Checks, workers int) *Launch {
+	l := &Launch{Grid: a.grid, Block: a.block, DynamicShared: a.shared, MaxSteps: 1 << 24, Checks: checks,
+		Workers: workers}
+	for _, arg := range a.args {
+		arg.Buffer = slices.Clone(arg.Buffer)
+		l.Args = append(l.Args, arg)
+	}
+	return l
 }
 
 // compare gives the largest difference of two outputs in parts of the largest wanted element, and an error where that
