@@ -54,11 +54,32 @@ type Finding struct {
 	Block   Dim
 	Thread  Dim
 
+	Warp     int       // of the block
+	Lane     int       // of the warp
+	Operands []Operand // values of the registers that the instruction read, as far as it left them as they were
+	Former   *Access   // the other side of a race; nil where there is none
+
 	Address uint64 // of memory, in its own space; 0 where none is concerned
 	Buffer  string // the nearest memory
 	Outside int64  // how many bytes the access ends behind the buffer, or, negative, begins before it
 
 	block, order int // of the first occurrence: number of the block, and of the finding in it
+}
+
+// Operand is a register that an instruction read.
+type Operand struct {
+	Register string
+	Value    uint64
+}
+
+// Access is an access that came before the one a finding is about.
+type Access struct {
+	Write  bool
+	Block  Dim
+	Thread Dim
+	Instr  *ptx.Instr
+	PTX    diag.Pos
+	Source []diag.Pos // as in Finding
 }
 
 // findingKey is what makes findings the same.
@@ -128,10 +149,28 @@ func (w *warp) report(in *ins, lane int, class Class, format string, args ...any
 		return nil
 	}
 	f := &Finding{Class: class, Message: fmt.Sprintf(format, args...), Count: 1, Instr: in.src, Block: c.id,
-		Thread: w.thread(lane), block: c.number, order: len(c.worker.findings.list)}
+		Thread: w.thread(lane), Warp: w.index, Lane: lane, Operands: w.operands(in, lane), block: c.number,
+		order: len(c.worker.findings.list)}
 	f.PTX, f.Source = c.grid.prog.place(in.src)
 	c.worker.findings.add(key, f)
 	return f
+}
+
+// operands are the values of the registers that an instruction reads. Findings may come after it was executed, so
+// those that it writes are left out.
+func (w *warp) operands(in *ins, lane int) (list []Operand) {
+	if in.src == nil {
+		return nil
+	}
+	in.src.Uses(func(o *ptx.Operand) {
+		slot, ok := w.cta.grid.prog.slots[o.Reg]
+		known := slices.ContainsFunc(list, func(x Operand) bool { return x.Register == o.Text })
+		if !ok || o.Kind != ptx.RegisterArg || known || slices.Contains(in.facts.writes, w.cta.grid.prog.position(slot)) {
+			return
+		}
+		list = append(list, Operand{o.Text, w.get(slot, lane)})
+	})
+	return list
 }
 
 // thread is the index of a lane in its block.

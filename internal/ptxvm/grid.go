@@ -60,7 +60,7 @@ type cta struct {
 // the next one has its turn, and turns of all warps before the next block has its own; blocks have turns only where
 // they may wait for each other.
 const (
-	warpQuantum         = 1 << 14
+	warpQuantum         = 1 << 12
 	communicatingWarp   = 1 << 10
 	communicatingRounds = 4
 )
@@ -129,6 +129,17 @@ func (g *grid) finish(workers []*worker) *Result {
 	all.unwritten()
 	r := &Result{Steps: g.steps.Load(), Printed: g.printed, Counters: countersOf(g.prog, workers)}
 	r.Findings, r.Dropped = all.findings.sorted()
+	if !g.order.fixed {
+		return r
+	}
+	r.lastWriter = func(arg, offset int) *ins {
+		for _, b := range g.memory.buffers {
+			if all.shadow != nil && b.arg == &g.launch.Args[arg] {
+				return all.shadow.racing.lastWriter(g.prog, b, offset)
+			}
+		}
+		return nil
+	}
 	return r
 }
 
@@ -147,12 +158,12 @@ func (g *grid) take() (number int, ok bool) {
 // work executes blocks until none is left. Where blocks may wait for each other, one that does not come to its end in
 // its turn stays while further ones begin.
 func (w *worker) work() {
-	rounds := 0 // no limit
+	rounds, quantum, most := 1, warpQuantum, 1 // between turns somebody looks whether a block goes round for ever
 	if w.grid.prog.communicates {
-		rounds = communicatingRounds
+		rounds, quantum, most = communicatingRounds, communicatingWarp, w.grid.resident()
 	}
-	most := w.grid.resident()
 	var active []*cta
+	var turns circle
 	for {
 		begun := false
 		if len(active) < most {
@@ -166,16 +177,25 @@ func (w *worker) work() {
 		}
 		kept := active[:0]
 		for _, c := range active {
-			if c.run(rounds) {
+			if c.run(rounds, quantum) {
 				w.stopped = w.stopped || c.stopped
 				w.free = append(w.free, c)
 			} else {
 				kept = append(kept, c)
 			}
 		}
+		moved := begun || len(kept) < len(active)
 		active = kept
 		if w.grid.failed.Load() != nil {
 			return
+		}
+		if moved {
+			turns.restart()
+		} else if turns.closed(w.grid, active) {
+			if w.reportStuck(active) {
+				return
+			}
+			turns.off = true
 		}
 	}
 }
@@ -218,15 +238,11 @@ func (w *worker) begin(number int) *cta {
 	return c
 }
 
-// run executes a block, warps in turn, each until it waits. It reports whether the block has come to its end; rounds is
-// how often each warp has its turn at most, 0 for no limit.
-func (c *cta) run(rounds int) bool {
+// run executes a block, warps in turn, each until it waits or has executed a quantum of instructions. It reports
+// whether the block has come to its end; rounds is how often each warp has its turn at most.
+func (c *cta) run(rounds, quantum int) bool {
 	g := c.grid
-	quantum := warpQuantum
-	if rounds > 0 {
-		quantum = communicatingWarp
-	}
-	for round := 0; rounds == 0 || round < rounds; round++ {
+	for range rounds {
 		alive, moved := false, false
 		steps := uint64(0)
 		for _, i := range c.turns {

@@ -50,7 +50,7 @@ func (w *warp) meet(i int, in *ins, mask uint32) bool {
 		return true
 	}
 	if !same && w.whole(in, mask, mask) {
-		w.groups(in, mask)
+		w.groups(in, mask, func(lane int) uint32 { return all[lane] })
 		p.pc++
 		return true
 	}
@@ -71,15 +71,16 @@ func (w *warp) whole(in *ins, lanes, here uint32) bool {
 	return true
 }
 
-// groups executes an instruction for lanes with the same members, one such group after the other.
-func (w *warp) groups(in *ins, lanes uint32) {
+// groups executes an instruction for lanes with the same members, one such group after the other. named gives the
+// members of a lane.
+func (w *warp) groups(in *ins, lanes uint32, named func(lane int) uint32) {
 	for lanes != 0 {
 		lane := bits.TrailingZeros32(lanes)
-		members := uint32(w.get(in.c, lane))
+		members := named(lane)
 		group := members & w.alive
 		for m := group; m != 0; m &= m - 1 {
 			other := bits.TrailingZeros32(m)
-			if theirs := uint32(w.get(in.c, other)); theirs != members {
+			if theirs := named(other); theirs != members {
 				w.report(in, other, BadMask, "member mask %#08x differs from that of lane %d, %#08x, which names this lane",
 					theirs, lane, members)
 				w.cta.stopped = true
@@ -100,12 +101,19 @@ func (w *warp) exchange(in *ins, lanes uint32) {
 	}
 }
 
+// meeting reports whether paths that wait at two instructions wait for each other: threads meet at any bar.warp.sync,
+// and at other instructions where they are the same (PTX ISA, bar.warp.sync).
+func (p *Program) meeting(pc, other int) bool {
+	return pc == other || p.code[pc].src.Op == "bar" && p.code[other].src.Op == "bar"
+}
+
 // release lets the paths that wait at an instruction execute it if the members of all their lanes are among them.
 func (w *warp) release(pc int) {
-	in := &w.cta.grid.prog.code[pc]
+	prog := w.cta.grid.prog
+	at := func(i int) *ins { return &prog.code[w.paths[i].pc] }
 	var set []int
 	for _, i := range w.met {
-		if w.paths[i].pc == pc {
+		if prog.meeting(w.paths[i].pc, pc) {
 			set = append(set, i)
 		}
 	}
@@ -115,7 +123,7 @@ func (w *warp) release(pc int) {
 		for _, i := range set {
 			here |= w.taking(i)
 		}
-		set = slices.DeleteFunc(set, func(i int) bool { return !w.whole(in, w.taking(i), here) })
+		set = slices.DeleteFunc(set, func(i int) bool { return !w.whole(at(i), w.taking(i), here) })
 	}
 	lanes := uint32(0)
 	for _, i := range set {
@@ -124,9 +132,13 @@ func (w *warp) release(pc int) {
 	if lanes == 0 {
 		return
 	}
-	w.groups(in, lanes)
+	w.groups(&prog.code[pc], lanes, func(lane int) uint32 {
+		i := slices.IndexFunc(set, func(i int) bool { return w.taking(i)>>lane&1 != 0 })
+		return uint32(w.get(at(set[max(i, 0)]).c, lane))
+	})
 	for _, i := range set {
 		w.paths[i].pc++
+		w.paths[i].met = w.steps
 		w.ready = append(w.ready, i)
 	}
 	w.met = slices.DeleteFunc(w.met, func(i int) bool { return slices.Contains(set, i) })

@@ -27,6 +27,7 @@ type Program struct {
 	n32, n64, nPreds int
 	consts           []constant
 	specials         map[string]ref
+	slots            map[*ptx.Register]ref // for reports
 	paramBytes       int
 	sharedStatic     int
 	sharedDynamic    bool // it declares shared memory whose size a launch gives
@@ -128,6 +129,7 @@ func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
 	if err := l.program(); err != nil {
 		return nil, err
 	}
+	l.prog.slots = l.slots
 	return l.prog, nil
 }
 

@@ -118,17 +118,18 @@ func (p *Program) compareSchedules(l *Launch) (*Result, error) {
 		}
 		result.Steps += r.Steps
 		result.Dropped += r.Dropped
-		r.Findings = append(r.Findings, p.differences(l, &again, &o)...)
+		r.Findings = append(r.Findings, p.differences(l, &again, &o, result)...)
 		collect(r, k)
 	}
 	var dropped int
 	result.Findings, dropped = all.sorted()
 	result.Dropped += dropped
+	result.lastWriter = nil // it keeps all memory
 	return result, nil
 }
 
-// differences are findings about buffers whose bits differ between the first order and another one.
-func (p *Program) differences(first, other *Launch, o *order) (list []Finding) {
+// differences are findings about buffers whose bits differ between the first order, which had result r, and another.
+func (p *Program) differences(first, other *Launch, o *order, r *Result) (list []Finding) {
 	for i := range first.Args {
 		a, b := &first.Args[i], &other.Args[i]
 		if bytes.Equal(a.Buffer, b.Buffer) {
@@ -155,6 +156,9 @@ func (p *Program) differences(first, other *Launch, o *order) (list []Finding) {
 			"%s differs between orders of blocks and warps in %d %s, first in number %d: bytes %x in forward order, %x in %s",
 			a.Name, n, what, at/size, a.Buffer[at:end], b.Buffer[at:end], o)}
 		f.PTX = p.File.Position(p.Kernel.Pos)
+		if in := r.lastWriter(i, at); in != nil {
+			f.PTX, f.Source = p.place(in.src)
+		}
 		list = append(list, f)
 	}
 	return list

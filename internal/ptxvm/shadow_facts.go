@@ -11,7 +11,8 @@ import (
 // facts are about one instruction. Registers are positions in the masks of a warp's shadow.
 type facts struct {
 	rule    rule
-	strong  bool    // an atomic operation, or a load or store that others may wait for
+	strong  bool // an atomic operation, or a load or store that others may wait for
+	order   ordering
 	reads   []int32 // registers, guard and addresses not among them
 	address []int32 // registers that addresses are made of
 	guard   int32   // -1 for none
@@ -81,6 +82,7 @@ func (l *lowering) facts() {
 			continue
 		}
 		l.registers(in)
+		in.facts.order = orderingOf(in.src)
 		in.exits = in.kind == branch && p.ends(in.target)
 		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || in.src.Has("volatile") ||
 			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {

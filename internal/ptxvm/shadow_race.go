@@ -12,16 +12,16 @@ import (
 //
 // Each word of memory has a state of constant size: its last writer, and its readers since. One clock per launch,
 // which barriers and atomic operations advance, stamps accesses. A warp knows up to which stamp the accesses of the
-// other warps of its block, and of other blocks, came before its own. An atomic operation or a load that others may
-// wait for, on a word that another one released, is taken to order everything before: a race may be missed so, but
-// none is invented. Of several readers in different barrier intervals the latest count. Stores that leave memory as it
-// is are silent.
+// other warps of its block, and of other blocks, came before its own. What is published with an atomic operation is one
+// stamp: accesses of all blocks before it count as published, so a race may be missed, but none is invented. Of several
+// readers in different barrier intervals the latest count. Stores that leave memory as it is are silent. Lanes of a
+// warp race where they went different ways and did not meet.
 
 // cell is the state of a word, 4 bytes.
 type cell struct {
 	writer, reader former
 	readers        uint32 // warps of the reader's block
-	released       uint32 // stamp of the last atomic operation
+	released       uint32 // stamp up to which accesses were published with atomic operations on the word
 }
 
 // former is a former access.
@@ -37,9 +37,12 @@ type former struct {
 }
 
 const (
-	strongAccess = 1 << iota // atomic, or one that others may wait for
-	swapAccess               // atom.cas
-	manyBlocks               // of readers: several blocks
+	strongAccess   = 1 << iota // atomic, or one that others may wait for
+	swapAccess                 // atom.cas
+	manyBlocks                 // of readers: several blocks
+	narrowAccess               // atomic for its own block only
+	plainForBlocks             // atomic, but after a plain write that was not published for other blocks
+	plainForWarps              // the same for other warps of the block
 )
 
 // racing is the state of a worker.
@@ -60,6 +63,7 @@ type blockRacing struct {
 	shared []cell
 	known  [][]uint32 // known[x][y]: up to which stamp warp x has accesses of warp y behind it
 	others uint32     // the same for all other blocks
+	fences []fences   // by warp
 	joined []uint32   // what warps at a barrier know together
 }
 
@@ -81,6 +85,7 @@ func newBlockRacing(b *blockShadow) blockRacing {
 		return r
 	}
 	r.shared, r.joined = make([]cell, (len(b.cta.shared)+3)/4), make([]uint32, len(b.cta.warps))
+	r.fences = make([]fences, len(b.cta.warps))
 	for range b.cta.warps {
 		r.known = append(r.known, make([]uint32, len(b.cta.warps)))
 	}
@@ -93,6 +98,7 @@ func (r *blockRacing) reset(b *blockShadow) {
 	}
 	clear(r.shared)
 	r.others = 0
+	clear(r.fences)
 	for _, k := range r.known {
 		clear(k)
 	}
@@ -133,7 +139,10 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			if in.src.Has("cas") {
 				me.flags |= swapAccess
 			}
-			r.acquire(w, in, c)
+			if in.facts.order.narrow {
+				me.flags |= narrowAccess
+			}
+			r.acquire(w, in, t, c)
 		}
 		if t.write {
 			now := t.data[done : done+n]
@@ -142,7 +151,11 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			r.read(w, in, t, c, &me)
 		}
 		if in.facts.strong && t.write {
-			c.released = r.worker.clock
+			to := everyBlock
+			if t.space == sharedSpace {
+				to = ownBlock
+			}
+			c.released = max(c.released, r.published(w, in, to))
 			r.worker.clock++
 		}
 		at, done = 0, done+n
@@ -156,18 +169,6 @@ func (r *blockRacing) again(w *warp, c *cell, bytes uint8) bool {
 		old.bytes == bytes && old.flags == 0 && c.readers>>w.index&1 != 0
 }
 
-// acquire lets a warp know of everything before the last atomic operation on a word, if it can see its result.
-func (r *blockRacing) acquire(w *warp, in *ins, c *cell) {
-	if in.src.Op == "red" || in.src.Op == "st" {
-		return
-	}
-	r.others = max(r.others, c.released)
-	known := r.known[w.index]
-	for i := range known {
-		known[i] = max(known[i], c.released)
-	}
-}
-
 // before reports whether a former access is ordered before one of a warp now.
 func (r *blockRacing) before(w *warp, a *former) bool {
 	switch {
@@ -176,13 +177,10 @@ func (r *blockRacing) before(w *warp, a *former) bool {
 	case a.block != uint32(w.cta.number)+1:
 		return a.stamp <= r.others
 	case int(a.warp) == w.index:
-		return true
+		return !w.parted(int(a.lane), a.step)
 	}
 	return a.stamp <= r.known[w.index][a.warp]
 }
-
-// clash reports whether two accesses concern the same bytes and are not both atomic.
-func clash(a, b *former) bool { return a.bytes&b.bytes != 0 && a.flags&b.flags&strongAccess == 0 }
 
 // guess reports whether a read and a write are a plain load and atom.cas: what was loaded is a guess that the
 // instruction verifies, as the CUDA C++ Programming Guide does it for atomic functions of one's own.
@@ -206,6 +204,7 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 		}
 	}
 	if changed || old.block == 0 || r.before(w, old) {
+		r.inherit(w, in, old, me)
 		c.writer = *me
 	}
 	if changed {
@@ -220,7 +219,7 @@ func (r *blockRacing) unorderedReader(w *warp, c *cell) (old former, found bool)
 		return old, old.block != 0 && old.stamp > r.others
 	}
 	for i := range w.cta.warps {
-		if c.readers>>i&1 == 0 {
+		if c.readers>>i&1 == 0 || i == w.index && int(c.reader.warp) != i { // lane and step are those of another warp
 			continue
 		}
 		if old.warp = uint8(i); !r.before(w, &old) {
@@ -259,21 +258,54 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 	r.worker.pairs[pair] = in.src
 	id := int(old.block) - 1
 	size := g.launch.Grid
-	block := Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}
 	other := &warp{cta: w.cta, index: int(old.warp)}
-	r.report(w, in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
-		other.thread(int(old.lane)), block, past, g.prog.spot(&g.prog.code[old.in]))
+	there := &g.prog.code[old.in]
+	former := &Access{Write: past == "written", Thread: other.thread(int(old.lane)), Instr: there.src,
+		Block: Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}}
+	former.PTX, former.Source = g.prog.place(there.src)
+	f := r.report(w, in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
+		former.Thread, former.Block, past, g.prog.spot(there))
+	if f != nil {
+		f.Former = former
+	}
+}
+
+// lastWriter is the instruction that wrote a byte of a buffer last, or the byte nearest to it that was written; nil
+// where nobody wrote the buffer, or nobody looked.
+func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
+	if r.pages == nil {
+		return nil
+	}
+	at := func(word int) *ins {
+		if word < 0 || 4*word >= len(b.data) {
+			return nil
+		}
+		if page := r.pages[b.index][word/pageWords]; page != nil && page[word%pageWords].writer.block != 0 {
+			return &p.code[page[word%pageWords].writer.in]
+		}
+		return nil
+	}
+	for away := range len(b.data)/4 + 1 {
+		for _, word := range []int{offset/4 - away, offset/4 + away} {
+			if in := at(word); in != nil {
+				return in
+			}
+		}
+	}
+	return nil
 }
 
 // report adds a finding; the last operand of its text is the memory.
-func (r *blockRacing) report(w *warp, in *ins, t *touch, format string, args ...any) {
+func (r *blockRacing) report(w *warp, in *ins, t *touch, format string, args ...any) *Finding {
 	name, at := "shared memory", t.offset
 	if t.buffer != nil {
 		name, at = t.buffer.name, t.buffer.base+t.offset
 	}
-	if f := w.report(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...); f != nil {
+	f := w.report(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
+	if f != nil {
 		f.Address, f.Buffer = at, name
 	}
+	return f
 }
 
 // barrier orders everything that warps did before they came to a barrier before what those do that waited there.
@@ -294,10 +326,12 @@ func (b *blockShadow) barrier(at *barrierState) {
 	now := r.worker.clock
 	joined := r.joined
 	clear(joined)
+	var fenced fences
 	for i := range r.known {
 		if at.came>>i&1 == 0 {
 			continue
 		}
+		fenced.join(&r.fences[i])
 		for j, stamp := range r.known[i] {
 			joined[j] = max(joined[j], stamp)
 		}
@@ -305,6 +339,9 @@ func (b *blockShadow) barrier(at *barrierState) {
 	}
 	for _, x := range at.waiting {
 		copy(r.known[x.warp.index], joined)
+		r.fences[x.warp.index].join(&fenced)
+		r.fences[x.warp.index][0] = now // ordered for the block
+		x.warp.paths[x.path].met = x.warp.steps
 	}
 	r.worker.clock++
 }

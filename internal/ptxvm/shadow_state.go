@@ -186,6 +186,9 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 		x.arrivals(w, in)
 	}
 	if x.block.worker.race {
+		if to := in.facts.order.fence; to != nobody {
+			x.block.racing.fence(w, to)
+		}
 		for i := range x.touches {
 			x.block.racing.touch(w, in, &x.touches[i])
 		}

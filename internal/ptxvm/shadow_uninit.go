@@ -95,7 +95,7 @@ func (x *warpShadow) decided(w *warp, in *ins, m uint32) uint32 {
 
 // exchanged is for shfl: operands are where table_warp.go puts them.
 func (x *warpShadow) exchanged(w *warp, in *ins) (m uint32) {
-	value, by, how := x.of(w, in.a), x.of(w, in.b), x.of(w, in.list[1])
+	value, by, how := x.of(w, in.a)&w.mask, x.of(w, in.b), x.of(w, in.list[1]) // a lane that is not there gives nothing
 	if value == allLanes {
 		return by & how
 	}
@@ -113,6 +113,9 @@ func (x *warpShadow) exchanged(w *warp, in *ins) (m uint32) {
 func (x *warpShadow) isDefined(t *touch) bool {
 	switch t.space {
 	case sharedSpace:
+		if x.block.worker.async && x.block.arriving.any(t.offset, len(t.data)) {
+			return true // hazards says more
+		}
 		return x.block.shared.all(t.offset, len(t.data))
 	case localSpace:
 		return x.local.all(uint64(t.lane*x.stride)+t.offset, len(t.data))
@@ -283,6 +286,10 @@ func (w *worker) unwritten() {
 		f := &Finding{Class: Unwritten, Count: n, Buffer: b.name, Address: b.base + uint64(first*size), Message: fmt.Sprintf(
 			"%d of %d %s of %s are never written, the first is number %d", n, (len(b.data)+size-1)/size, what, b.name, first)}
 		f.PTX = w.grid.prog.File.Position(w.grid.prog.Kernel.Pos)
+		if in := w.shadow.racing.lastWriter(w.grid.prog, b, first*size); in != nil {
+			f.PTX, f.Source = w.grid.prog.place(in.src)
+			f.Message += ", the one next to it is written here"
+		}
 		f.block, f.order = w.grid.launch.Grid.Count(), b.index
 		w.findings.add(findingKey{class: Unwritten, other: b.name}, f)
 	}

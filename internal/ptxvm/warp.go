@@ -18,11 +18,12 @@ type warp struct {
 	alive uint32 // lanes that have not finished
 	local []byte // local memory, lane after lane
 
-	paths []path
-	free  []int // paths that are not in use
-	ready []int // paths that can go on, the next one last
-	met   []int // paths that wait for other lanes of the warp
-	steps uint64
+	paths   []path
+	free    []int // paths that are not in use
+	ready   []int // paths that can go on, the next one last
+	met     []int // paths that wait for other lanes of the warp
+	current int   // path that executes
+	steps   uint64
 
 	last    *buffer // that the last access was in
 	nowhere nowhere
@@ -48,6 +49,10 @@ type path struct {
 	parent int
 	kids   int
 	calls  []int // where functions go back to
+
+	born uint64 // step of the warp
+	met  uint64 // last step at which the path and another one waited for each other
+	left uint32 // lanes that left the path and wait where it ends
 }
 
 // lanes yields the active lanes, the lowest first.
@@ -94,6 +99,7 @@ func (w *warp) reset(c *cta, index int) {
 
 // newPath adds a path and makes it the next one to go on.
 func (w *warp) newPath(p path) {
+	p.born = w.steps
 	if n := len(w.free); n > 0 {
 		i := w.free[n-1]
 		w.free = w.free[:n-1]
@@ -118,6 +124,7 @@ func (w *warp) run(steps int) {
 	code := w.cta.grid.prog.code
 	for len(w.ready) > 0 {
 		i := w.ready[len(w.ready)-1]
+		w.current = i
 		p := &w.paths[i]
 		for {
 			if p.pc == p.rejoin {
@@ -262,9 +269,11 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 		p.pc++
 		return true
 	case in.rejoin == p.rejoin && p.pc+1 == in.rejoin: // lanes leave a loop, and wait behind it
+		p.left |= stay
 		p.mask, p.pc = taken, in.target
 		return true
 	case in.rejoin == p.rejoin && in.target == in.rejoin:
+		p.left |= taken
 		p.mask, p.pc = stay, p.pc+1
 		return true
 	}

@@ -62,6 +62,7 @@ func TestZooSchedules(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		list = slices.DeleteFunc(list, func(v individual) bool { return compilerFaults[v.file+"/"+a.kernel] != "" })
 		for _, v := range list[:min(len(list), 1)] {
 			l := a.launch(AllChecks, 0)
 			l.Schedules = 4
@@ -123,7 +124,8 @@ out.
 All launches are silent but these, whose finding is right:
 %[11]s.
 In the first, lanes of a warp store different values to one place. In the second, all warps of a block load a counter
-and one thread stores it: the others have no use for what they load, but nothing orders them.
+and one thread stores it: the others have no use for what they load, but nothing orders them. Besides, the
+%[1]smemory/last_block%[1]s of clang 14 races, and no other version of it: clang moves a load over a barrier.
 
 Every launch leaves the same bytes, findings and counts with 1, 2, 3 and 7 workers. In four orders of blocks and warps
 (%[1]s--schedules 4%[1]s) all leave the same bytes but %[1]sreduce/compact%[1]s, which the GPU showed, too.

@@ -37,6 +37,10 @@ type animal struct {
 	finding               Class        // the one that it has; where it ends the launch, want is nil
 }
 
+// compilerFaults are what a compiler makes of a sound source, by fixture and kernel. In clang 14 all lanes but the
+// first load the flag before the barrier behind which the source reads it.
+var compilerFaults = map[string]Class{"clang14/memory/last_block": Race}
+
 // bound is how far elements of an output may be off: most times the largest element. The zero value: not at all.
 type bound struct {
 	format dtype.DType
@@ -191,6 +195,10 @@ func TestZoo(t *testing.T) {
 				t.Fatal("no fixture has it")
 			}
 			for _, v := range list {
+				a := a
+				if class := compilerFaults[v.file+"/"+a.kernel]; class != "" {
+					a.finding = class
+				}
 				if err := a.check(v.program); err != nil {
 					t.Errorf("%s: %v", v.file, err)
 				}

@@ -1,0 +1,171 @@
+package ptxvm
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math/bits"
+)
+
+// This file implements the recognition of threads that wait in a loop for what never comes. Execution is deterministic:
+// where all blocks that are left and memory are in a state in which they have been before, they go round for ever. The
+// state is compared with one that is remembered, and that one is replaced after twice as many turns each time (Brent,
+// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last.
+
+// circle remembers a state of the blocks of a worker.
+type circle struct {
+	turns, next int // since the state was remembered, and until the next one is
+	known       bool
+	off         bool // blocks go round, but wait for nothing: the budget ends them
+	parts       [stateParts]uint64
+	hash        state
+}
+
+// firstTurns is how many turns blocks have before anybody looks.
+const firstTurns = 4
+
+// restart forgets the state: blocks have begun or ended.
+func (c *circle) restart() { c.known, c.off, c.turns, c.next = false, false, 0, firstTurns }
+
+// closed reports whether blocks are in the state that is remembered.
+func (c *circle) closed(g *grid, active []*cta) bool {
+	if c.off {
+		return false
+	}
+	same := c.known
+	for i := 0; same && i < stateParts; i++ {
+		same = c.hash.part(i, g, active) == c.parts[i]
+	}
+	if c.turns++; !same && c.turns >= c.next {
+		c.known, c.turns, c.next = true, 0, 2*c.next
+		for i := range c.parts {
+			c.parts[i] = c.hash.part(i, g, active)
+		}
+	}
+	return same
+}
+
+// state takes what decides how threads go on.
+type state struct{ maphash.Hash }
+
+// stateParts are control, registers and memory. The first ones nearly always differ, and are quickly looked at.
+const stateParts = 3
+
+func (h *state) part(i int, g *grid, active []*cta) uint64 {
+	h.Reset()
+	switch i {
+	case 0:
+		h.control(active)
+	case 1:
+		h.registers(active)
+	default:
+		h.memory(g, active)
+	}
+	return h.Sum64()
+}
+
+func (h *state) number(n uint64) {
+	var b [8]byte
+	binary.LittleEndian.PutUint64(b[:], n)
+	h.Write(b[:])
+}
+
+func (h *state) numbers(list ...int) {
+	for _, n := range list {
+		h.number(uint64(n))
+	}
+}
+
+func (h *state) control(active []*cta) {
+	for _, c := range active {
+		h.numbers(c.number, len(c.bulk))
+		for i := range c.barriers {
+			b := &c.barriers[i]
+			h.numbers(b.arrived, b.expected, b.yes, b.no, int(b.came), len(b.waiting))
+		}
+		for _, w := range c.warps {
+			h.numbers(int(w.alive), len(w.ready), len(w.met), len(w.paths))
+			h.numbers(w.ready...)
+			h.numbers(w.met...)
+			for i := range w.paths {
+				p := &w.paths[i]
+				h.numbers(p.pc, p.rejoin, int(p.mask), p.parent, p.kids, len(p.calls))
+				h.numbers(p.calls...)
+			}
+		}
+	}
+}
+
+func (h *state) registers(active []*cta) {
+	for _, c := range active {
+		for _, w := range c.warps {
+			for i := range w.r32 {
+				for lane := 0; lane < warpSize; lane += 2 {
+					h.number(uint64(w.r32[i][lane]) | uint64(w.r32[i][lane+1])<<32)
+				}
+			}
+			for i := range w.r64 {
+				for lane := range warpSize {
+					h.number(w.r64[i][lane])
+				}
+			}
+			for _, p := range w.p {
+				h.number(uint64(p))
+			}
+		}
+	}
+}
+
+func (h *state) memory(g *grid, active []*cta) {
+	for _, b := range g.memory.buffers {
+		if !b.readOnly {
+			h.Write(b.data)
+		}
+	}
+	for _, c := range active {
+		h.Write(c.shared)
+		for _, w := range c.warps {
+			h.Write(w.local)
+		}
+	}
+}
+
+// reportStuck reports that blocks go round for ever, at the memory that a thread looks at in its loop. It reports false
+// where nobody looks at memory: such a loop waits for nothing.
+func (w *worker) reportStuck(active []*cta) bool {
+	for _, c := range active {
+		for _, x := range c.warps {
+			if len(x.ready) == 0 {
+				continue
+			}
+			in, mask := x.waitsAt()
+			if in == nil {
+				continue
+			}
+			x.report(in, firstLane(mask), Deadlock, "%d threads of warp %d wait in a loop for memory that never changes: all "+
+				"threads of the %d blocks that are left wait, too", bits.OnesCount32(mask), x.index, len(active))
+			w.stopped = true
+			return true
+		}
+	}
+	return false
+}
+
+// circleSteps is how many instructions are looked at in search of the loop of a warp.
+const circleSteps = 1 << 12
+
+// waitsAt executes the loop of a warp once more and returns the first access to memory in it, and the lanes that make
+// it.
+func (w *warp) waitsAt() (in *ins, mask uint32) {
+	for range circleSteps {
+		if len(w.ready) == 0 {
+			break
+		}
+		p := &w.paths[w.ready[len(w.ready)-1]]
+		here := &w.cta.grid.prog.code[p.pc]
+		if here.mem != nil && p.pc != p.rejoin && (in == nil || here.index < in.index) {
+			in, mask = here, p.mask
+		}
+		w.run(1)
+	}
+	return in, mask
+}
