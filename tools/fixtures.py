@@ -16,6 +16,7 @@ import sys
 KERNELS = pathlib.Path("testdata/kernels")
 PTX = pathlib.Path("testdata/ptx")
 MANIFEST = PTX / "manifest.json"
+PLANTED = pathlib.Path("testdata/planted")
 PAIRS_MANIFEST = KERNELS / "pairs" / "manifest.json"
 
 # How each clang is told the version of PTX: the option came with 16, and 22 stops without one.
@@ -177,8 +178,27 @@ def merge_cases(language: str, cases: list[dict[str, object]]) -> None:
     write(PAIRS_MANIFEST, "pairs", cases)
 
 
+def planted() -> int:
+    """The kernels of testdata/kernels/planted, each with its defect and as its sound twin. Returns how many files."""
+    made: list[dict[str, object]] = []
+    for clang in (19, 22):
+        shutil.rmtree(PLANTED / f"clang{clang}", ignore_errors=True)
+        for source in sorted((KERNELS / "planted").glob("*.cu")):
+            arch = "sm_90" if source.stem == "bulk" else "sm_80"
+            for twin, define in (("defect", ""), ("sound", " -DSOUND")):
+                out = PLANTED / f"clang{clang}" / f"{source.stem}.{twin}.ptx"
+                flags = f"{clang_flags(clang, arch)} -O3 {LINES}{define}"
+                text = compile_clang(clang, flags, source, out)
+                row: dict[str, object] = {"path": out.relative_to(PLANTED).as_posix(), "source": source.as_posix()}
+                row |= {"compiler": f"clang-{clang}", "version": version(clang), "flags": flags, "arch": arch}
+                made.append(row | {"entries": entries(text), "made_on": system()})
+    write(PLANTED / "manifest.json", "files", made)
+    return len(made)
+
+
 def main() -> None:
     """Makes all anew: a file whose job is gone disappears."""
+    print(f"{planted()} files in {PLANTED}")
     parts = [f"clang{v}" for v in PTX_VERSION] + ["pairs"]
     for part in parts:
         shutil.rmtree(PTX / part, ignore_errors=True)
