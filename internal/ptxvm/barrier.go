@@ -29,6 +29,12 @@ type waiting struct {
 
 // deadlock reports that no thread of a block can go on: who waits, and where.
 func (c *cta) deadlock() {
+	for _, w := range c.warps {
+		if len(w.met) > 0 {
+			w.missing()
+			return
+		}
+	}
 	var first *waiting
 	var who []string
 	for id := range c.barriers {

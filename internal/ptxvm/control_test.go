@@ -123,9 +123,11 @@ call (out), %rd1, (in), P;`, 1, unused(), unused())
 
 // TestRefused loads what is not executed here.
 func TestRefused(t *testing.T) {
-	again := ".func again(.param .b32 a) { .param .b32 b; st.param.u32 [b], 1; call again, (b); ret; }"
+	again := ".func again(.param .b32 a) { .param .b32 b; .local .b32 c; st.param.u32 [b], 1; call again, (b); ret; }"
+	address := ".func again(.param .b32 a) { .reg .b64 %rd1; mov.b64 %rd1, a; call again, (a); ret; }"
 	for _, c := range []struct{ module, body, want string }{
-		{again, ".param .b32 p; st.param.u32 [p], 1; call again, (p);", "recursion"},
+		{again, ".param .b32 p; st.param.u32 [p], 1; call again, (p);", "an array of its own"},
+		{address, ".param .b32 p; st.param.u32 [p], 1; call again, (p);", "address of a parameter"},
 		{".extern .func malloc(.param .b64 a);", ".param .b64 p; st.param.u64 [p], 1; call malloc, (p);", "no body"},
 		{"", "alloca.u64 %rd3, %rd4;", "alloca"},
 		{"", "ld.global.b128 %rd3, [%rd1];", "b128"},
@@ -353,5 +355,27 @@ st.global.u32 [%rd2], %r9;`
 			t.Errorf("%q prints %q, want %q", c.format, r.Printed, c.want)
 		}
 		equal(t, c.format, y, pack(uint32(count)))
+	}
+}
+
+// TestMeetAfterBarrier has lanes of two warps that meet at a barrier before they come to where the others wait for them.
+func TestMeetAfterBarrier(t *testing.T) {
+	const module = `.func (.reg .b32 %r) flip(.reg .b32 %x) { shfl.sync.bfly.b32 %r, %x, 31, 31, -1; ret; }`
+	const body = `
+and.b32 %r2, %r1, 31;
+setp.lt.u32 %p1, %r2, 16;
+@%p1 bra wait;
+call (%r9), flip, (%r1);
+bra done;
+wait:
+barrier.cta.sync 1, COUNT;
+call (%r9), flip, (%r1);
+done:`
+	y := make([]byte, 256)
+	silent(t, runModule(t, module, strings.Replace(body, "COUNT", "32", 1)+perThread, 64, unused(), y))
+	equal(t, "lanes", y, pack(sequence(64, func(i int) uint32 { return uint32(i ^ 31) })...))
+	r := runModule(t, module, strings.Replace(body, "COUNT", "64", 1)+perThread, 64, unused(), y)
+	if len(r.Findings) != 1 || r.Findings[0].Class != BadMask {
+		t.Errorf("a barrier that is never complete: %v", r.Findings)
 	}
 }

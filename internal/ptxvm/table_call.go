@@ -9,7 +9,7 @@ import (
 
 // This file implements calls of functions. Every parameter of a function has its place in the local memory of each
 // thread, or is a register; a call copies arguments there, enters the function, and copies results back. There is one
-// place for each, so a function cannot be active twice: recursion is refused.
+// place for each: recursion.go says what is done where a function may be active twice.
 
 var callRows = []row{{syntax: "call [.uni]", build: call}}
 
@@ -21,6 +21,7 @@ type callSite struct {
 	index          int // in Program.code
 	caller, callee *ptx.Function
 	at             ptx.Pos
+	frame          *frame // of the caller, where it may be entered again
 }
 
 // functionAddress is the number that stands for a function in a register.
@@ -76,32 +77,17 @@ func (l *lowering) formals(fn *ptx.Function) {
 	}
 }
 
-// connect tells every call where its function is, and refuses recursion.
+// connect tells every call where its function is, and what its caller has to keep.
 func (l *lowering) connect() {
 	if l.err != nil {
 		return
 	}
-	callees := map[*ptx.Function][]callSite{}
 	for _, c := range l.calls {
 		l.prog.code[c.index].target = l.functions[c.callee].start
-		callees[c.caller] = append(callees[c.caller], c)
-	}
-	const open, closed = 1, 2
-	state := map[*ptx.Function]int{}
-	var visit func(fn *ptx.Function)
-	visit = func(fn *ptx.Function) {
-		state[fn] = open
-		for _, c := range callees[fn] {
-			switch state[c.callee] {
-			case open:
-				l.fail(c.at, "", "%s is called while it is active: recursion is not executed here", c.callee.Name)
-			case 0:
-				visit(c.callee)
-			}
+		if c.frame != nil {
+			c.frame.fill(l)
 		}
-		state[fn] = closed
 	}
-	visit(l.prog.Kernel)
 }
 
 // call makes a call: [(results),] function [, (arguments)] [, list of targets or prototype].
@@ -210,6 +196,11 @@ func (b *builder) enter(fn *ptx.Function, results, params []ptx.Operand) {
 		return
 	}
 	b.formals(fn)
+	var caller *frame
+	if b.reaches(fn, b.fn) {
+		caller = &frame{fn: b.fn}
+		b.keep(caller)
+	}
 	for i, v := range fn.Params {
 		b.copy(b.formal(fn, v), b.actual(&params[i], v))
 	}
@@ -217,10 +208,15 @@ func (b *builder) enter(fn *ptx.Function, results, params []ptx.Operand) {
 		b.functions[fn] = &lowered{}
 		b.todo = append(b.todo, fn)
 	}
-	b.calls = append(b.calls, callSite{len(b.prog.code), b.fn, fn, b.in.Pos})
+	b.calls = append(b.calls, callSite{len(b.prog.code), b.fn, fn, b.in.Pos, caller})
 	b.emit(ins{kind: enter})
+	var places []place
 	for i, v := range fn.Returns {
-		b.copy(b.actual(&results[i], v), b.formal(fn, v))
+		places = append(places, b.actual(&results[i], v))
+		b.copy(places[i], b.formal(fn, v))
+	}
+	if caller != nil {
+		b.restore(caller, places)
 	}
 }
 

@@ -39,6 +39,7 @@ type warp struct {
 	copies bool // there are or were some of them
 
 	products products
+	saved    [warpSize][]saved // frames of functions that call themselves
 }
 
 // path is lanes that go the same way. A path that parts waits for its children, and goes on where they meet.
@@ -48,6 +49,7 @@ type path struct {
 	mask   uint32
 	parent int
 	kids   int
+	depth  int   // of calls, where rejoin is
 	calls  []int // where functions go back to
 
 	born uint64 // step of the warp
@@ -93,6 +95,9 @@ func (w *warp) reset(c *cta, index int) {
 		w.async, w.copies = [asyncKinds][warpSize]queue{}, false
 	}
 	w.products = products{}
+	for lane := range w.saved {
+		w.saved[lane] = w.saved[lane][:0]
+	}
 	w.free, w.ready, w.met = w.free[:0], append(w.ready[:0], 0), w.met[:0]
 	w.shadow.reset()
 }
@@ -127,7 +132,7 @@ func (w *warp) run(steps int) {
 		w.current = i
 		p := &w.paths[i]
 		for {
-			if p.pc == p.rejoin {
+			if p.pc == p.rejoin && len(p.calls) == p.depth {
 				w.end(i)
 				break
 			}
@@ -166,7 +171,7 @@ func (w *warp) run(steps int) {
 			}
 			p = &w.paths[i] // new paths may have moved it
 		}
-		if len(w.ready) == 0 && len(w.met) > 0 {
+		if len(w.ready) == 0 && len(w.met) > 0 && w.elsewhere(0) == nil { // else a barrier may bring the others here
 			w.missing()
 		}
 		if w.cta.stopped {
@@ -261,6 +266,7 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 		return w.finish(i, taken)
 	}
 	stay := p.mask &^ taken
+	home := in.rejoin == p.rejoin && len(p.calls) == p.depth
 	switch {
 	case stay == 0:
 		p.pc = in.target
@@ -268,11 +274,11 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 	case taken == 0:
 		p.pc++
 		return true
-	case in.rejoin == p.rejoin && p.pc+1 == in.rejoin: // lanes leave a loop, and wait behind it
+	case home && p.pc+1 == in.rejoin: // lanes leave a loop, and wait behind it
 		p.left |= stay
 		p.mask, p.pc = taken, in.target
 		return true
-	case in.rejoin == p.rejoin && in.target == in.rejoin:
+	case home && in.target == in.rejoin:
 		p.left |= taken
 		p.mask, p.pc = stay, p.pc+1
 		return true
@@ -285,7 +291,7 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 		if kid.pc == in.rejoin {
 			continue
 		}
-		kid.rejoin, kid.parent, kid.calls = in.rejoin, i, calls
+		kid.rejoin, kid.parent, kid.calls, kid.depth = in.rejoin, i, calls, len(calls)
 		w.paths[i].kids++
 		w.newPath(kid)
 	}
@@ -329,7 +335,7 @@ func (w *warp) fan(i int, in *ins, mask uint32) bool {
 		if kid.pc == in.rejoin {
 			continue
 		}
-		kid.rejoin, kid.parent, kid.calls = in.rejoin, i, calls
+		kid.rejoin, kid.parent, kid.calls, kid.depth = in.rejoin, i, calls, len(calls)
 		w.paths[i].kids++
 		w.newPath(kid)
 	}
