@@ -358,7 +358,7 @@ st.global.u32 [%rd2], %r9;`
 	}
 }
 
-// TestMeetAfterBarrier has lanes of two warps that meet at a barrier before they come to where the others wait for them.
+// TestMeetAfterBarrier has lanes of two warps that meet at a barrier before they come to where the others wait.
 func TestMeetAfterBarrier(t *testing.T) {
 	const module = `.func (.reg .b32 %r) flip(.reg .b32 %x) { shfl.sync.bfly.b32 %r, %x, 31, 31, -1; ret; }`
 	const body = `
