@@ -6,6 +6,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit/recorded"
 )
 
 // approxOf is the instruction of a recorded form, and whether it flushes.
@@ -56,38 +58,38 @@ func (a Approx) inside(x, y, got uint64, ftz bool) bool {
 // TestRecordedApproximations: the device stays inside the bounds around our results, and agrees on special values.
 func TestRecordedApproximations(t *testing.T) {
 	seen := 0
-	eachForm(t, func(t *testing.T, r *record, form *recordedForm) {
+	eachForm(t, func(t *testing.T, r *recorded.Record, form *recorded.Form) {
 		if form.Sample == nil {
 			return
 		}
 		a, ftz := approxOf(t, form.Name)
-		width := classes[form.Result].width
-		m := newMaker(r, form)
+		width := recorded.Classes[form.Result].Width
+		m := recorded.NewMaker(r, form)
 		faults := 0
 		check := func(o *[4]uint64, got uint64) {
 			if !a.inside(o[0], o[1], got, ftz) {
 				if faults++; faults <= 8 {
-					t.Errorf("%#x: %#x (%g), the device %#x (%g)", o[:len(m.class)], a.Eval(o[0], o[1], ftz),
+					t.Errorf("%#x: %#x (%g), the device %#x (%g)", o[:len(m.Class)], a.Eval(o[0], o[1], ftz),
 						a.number(a.Eval(o[0], o[1], ftz)), got, a.number(got))
 				}
 			}
 		}
 		i := 0
-		m.grid(r, func(o *[4]uint64) {
-			check(o, word(form.Edge, i, width))
+		m.Grid(r, func(o *[4]uint64) {
+			check(o, recorded.Word(form.Edge, i, width))
 			i++
 		})
 		total := r.First * 255
-		if len(m.class) == 1 && m.class[0].width <= 16 {
+		if len(m.Class) == 1 && m.Class[0].Width <= 16 {
 			total = 1 << 16
 		}
 		var o [4]uint64
 		for i := range r.Sample {
-			m.tuple(&o, uint64(i*(total/r.Sample)))
-			check(&o, word(form.Sample, i, width))
+			m.Tuple(&o, uint64(i*(total/r.Sample)))
+			check(&o, recorded.Word(form.Sample, i, width))
 		}
 	})
-	for _, form := range theRecord(t).Forms {
+	for _, form := range recorded.Load(t).Forms {
 		if form.Sample != nil {
 			seen++
 		}
@@ -100,7 +102,7 @@ func TestRecordedApproximations(t *testing.T) {
 // TestMeasuredErrors: over all arguments (for quotients, 2^30 pairs) no instruction of the device leaves its bound.
 func TestMeasuredErrors(t *testing.T) {
 	const ulps, relative, near, far, middle, outside, classes = 0, 1, 2, 3, 4, 5, 6
-	r := theRecord(t)
+	r := recorded.Load(t)
 	limits := map[Approx]map[int]float64{
 		Ex2: {ulps: 2, classes: 0}, RcpApprox: {ulps: 1}, DivApprox: {ulps: 2, classes: 0}, DivFull: {ulps: 2, classes: 0},
 		RsqrtApprox: {relative: bounds[RsqrtApprox].Rel}, SqrtApprox: {relative: bounds[SqrtApprox].Rel},
@@ -129,8 +131,8 @@ func TestWorst(t *testing.T) {
 	for a := range numApprox {
 		moved := 0
 		for i := range uint64(20000) {
-			r := mix(i*step + uint64(a))
-			x, y := r, mix(r)
+			r := recorded.Mix(i*recorded.Step + uint64(a))
+			x, y := r, recorded.Mix(r)
 			switch {
 			case a.isF32():
 				x, y = x&math.MaxUint32, y&math.MaxUint32

@@ -1,13 +1,17 @@
 package ptxmath
 
-import "testing"
+import (
+	"testing"
+
+	"gpuemu/internal/testkit/recorded"
+)
 
 // BenchmarkScalar times the functions an emulator calls most.
 func BenchmarkScalar(b *testing.B) {
 	var sink uint32
 	var operands [1024]uint32
 	for i := range operands {
-		operands[i] = 0x3f800000 + uint32(mix(uint64(i)))&0x3ffffff
+		operands[i] = 0x3f800000 + uint32(recorded.Mix(uint64(i)))&0x3ffffff
 	}
 	operand := func(i int) uint32 { return operands[i&1023] }
 	for _, bench := range []struct {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpuemu/internal/testkit/recorded"
 )
 
 type evalFunc = func(o *[4]uint64) uint64
@@ -577,7 +579,7 @@ func evalFields(p parsed) evalFunc {
 		if err != nil {
 			return nil
 		}
-		return binary64(func(a, b uint64) uint64 { return a << b & low(uint(n)) })
+		return binary64(func(a, b uint64) uint64 { return a << b & recorded.Low(uint(n)) })
 	case "not":
 		return unary64(func(a uint64) uint64 { return ^a })
 	case "cnot":

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit/recorded"
 )
 
 // bigResult reduces v to a register of 64 bits.
@@ -144,7 +146,7 @@ func refDot(p parsed, o *[4]uint64) uint64 {
 // TestIntegerReference compares the integer instructions with the reference on edges and random operands.
 func TestIntegerReference(t *testing.T) {
 	forms := 0
-	for _, form := range theRecord(t).Forms {
+	for _, form := range recorded.Load(t).Forms {
 		if _, ok := refIntEval(parse(form.Name), &[4]uint64{1, 1, 1}); ok {
 			forms++
 		}
@@ -152,30 +154,30 @@ func TestIntegerReference(t *testing.T) {
 	if forms < 180 {
 		t.Errorf("%d forms go to the reference, too few", forms)
 	}
-	eachForm(t, func(t *testing.T, r *record, form *recordedForm) {
+	eachForm(t, func(t *testing.T, r *recorded.Record, form *recorded.Form) {
 		p := parse(form.Name)
 		if _, ok := refIntEval(p, &[4]uint64{1, 1, 1}); !ok {
 			return
 		}
-		m, eval := newMaker(r, form), evaluator(form.Name)
-		mask := low(classes[form.Result].width)
+		m, eval := recorded.NewMaker(r, form), evaluator(form.Name)
+		mask := recorded.Low(recorded.Classes[form.Result].Width)
 		faults := 0
 		check := func(o *[4]uint64) {
 			want, ok := refIntEval(p, o)
 			if got := eval(o) & mask; ok && got != want&mask {
 				if faults++; faults <= 8 {
-					t.Errorf("%#x gives %#x, the reference %#x", o[:len(m.class)], got, want&mask)
+					t.Errorf("%#x gives %#x, the reference %#x", o[:len(m.Class)], got, want&mask)
 				}
 			}
 		}
-		m.grid(r, check)
+		m.Grid(r, check)
 		var o [4]uint64
-		total := soak(referenceTuples)
-		if m.class[0].width == 16 && len(m.class) == 1 {
+		total := recorded.Soak(referenceTuples)
+		if m.Class[0].Width == 16 && len(m.Class) == 1 {
 			total = 1 << 16
 		}
 		for i := range uint64(total) {
-			m.tuple(&o, i)
+			m.Tuple(&o, i)
 			check(&o)
 		}
 	})

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit/recorded"
 )
 
 // refFormat is a format of the reference: precision and exponent range of its normal numbers.
@@ -344,7 +346,7 @@ func refInteger(kind string, x uint64) *big.Int {
 	if err != nil {
 		panic(err)
 	}
-	v := new(big.Int).SetUint64(x & low(uint(n)))
+	v := new(big.Int).SetUint64(x & recorded.Low(uint(n)))
 	if kind[0] == 's' && v.Bit(n-1) == 1 {
 		v.Sub(v, new(big.Int).Lsh(big.NewInt(1), uint(n)))
 	}
@@ -391,48 +393,48 @@ const referenceTuples = 300
 // With GPUEMU_SOAK a 16-bit operand takes every value, one of two with all edge values of the other.
 func TestReference(t *testing.T) {
 	forms := 0
-	for i := range theRecord(t).Forms {
-		if _, ok := newRefCase(theRecord(t).Forms[i].Name); ok && theRecord(t).Forms[i].Sample == nil {
+	for i := range recorded.Load(t).Forms {
+		if _, ok := newRefCase(recorded.Load(t).Forms[i].Name); ok && recorded.Load(t).Forms[i].Sample == nil {
 			forms++
 		}
 	}
 	if forms < 600 {
 		t.Errorf("%d forms go to the reference, too few", forms)
 	}
-	eachForm(t, func(t *testing.T, r *record, form *recordedForm) {
+	eachForm(t, func(t *testing.T, r *recorded.Record, form *recorded.Form) {
 		c, ok := newRefCase(form.Name)
 		if !ok || form.Sample != nil {
 			return
 		}
-		m, eval := newMaker(r, form), evaluator(form.Name)
-		mask := low(classes[form.Result].width)
+		m, eval := recorded.NewMaker(r, form), evaluator(form.Name)
+		mask := recorded.Low(recorded.Classes[form.Result].Width)
 		faults := 0
 		check := func(o *[4]uint64) {
-			want, ok := c.eval(o, len(m.class))
+			want, ok := c.eval(o, len(m.Class))
 			if got := eval(o) & mask; ok && got != want&mask {
 				if faults++; faults <= 8 {
-					t.Errorf("%#x gives %#x, the reference %#x", o[:len(m.class)], got, want&mask)
+					t.Errorf("%#x gives %#x, the reference %#x", o[:len(m.Class)], got, want&mask)
 				}
 			}
 		}
-		m.grid(r, check)
+		m.Grid(r, check)
 		var o [4]uint64
-		total, stride := soak(referenceTuples), uint64(1)
-		if m.class[0].width == 16 && len(m.class) == 1 {
+		total, stride := recorded.Soak(referenceTuples), uint64(1)
+		if m.Class[0].Width == 16 && len(m.Class) == 1 {
 			total = 1 << 16
-			if !soaking() {
+			if !recorded.Soaking() {
 				total, stride = total/61, 61
 			}
 		}
 		for i := range uint64(total) {
-			m.tuple(&o, i*stride)
+			m.Tuple(&o, i*stride)
 			check(&o)
 		}
-		if m.class[0].width != 16 || len(m.class) != 2 || !soaking() {
+		if m.Class[0].Width != 16 || len(m.Class) != 2 || !recorded.Soaking() {
 			return
 		}
 		for x := range uint64(1 << 16) {
-			for _, y := range m.edges[1] {
+			for _, y := range m.Edges[1] {
 				check(&[4]uint64{x, y})
 				check(&[4]uint64{y, x})
 			}

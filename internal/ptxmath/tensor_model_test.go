@@ -5,6 +5,8 @@ package ptxmath
 import (
 	"math/big"
 	"testing"
+
+	"gpuemu/internal/testkit/recorded"
 )
 
 // refExponent is the exponent field of a number of a format, as a power of two: subnormal numbers have that of the
@@ -86,22 +88,22 @@ func testCore(t *testing.T, core Core, in Input, f refFormat, seed uint64) {
 		ebits := uint(f.width() - f.prec)
 		spread := uint64(1) << min(seed%6, uint64(ebits)-2)
 		bias := uint64(1)<<(ebits-1) - 1
-		field := bias + mix(x)>>32%spread - spread/2
+		field := bias + recorded.Mix(x)>>32%spread - spread/2
 		return x&1<<(f.width()-1) | field<<(f.prec-1) | x&(1<<(f.prec-1)-1)
 	}
 	for i := range uint64(core.Block) {
-		x, y := draw(f, mix(seed*1000+i)), draw(f, mix(seed*1000+i+500))
+		x, y := draw(f, recorded.Mix(seed*1000+i)), draw(f, recorded.Mix(seed*1000+i+500))
 		rawA, rawB = append(rawA, x), append(rawB, y)
 		if in == InTF32 {
-			x, y = x<<13|mix(x)&0x1fff, y<<13 // the low bits do not count
+			x, y = x<<13|recorded.Mix(x)&0x1fff, y<<13 // the low bits do not count
 		}
 		a, b = append(a, in.Decode(uint32(x))), append(b, in.Decode(uint32(y)))
 	}
-	c := draw(refFormats["f32"], mix(seed+7))
+	c := draw(refFormats["f32"], recorded.Mix(seed+7))
 	if got, want := core.F32(uint32(c), a, b), refSum(core, c, refFormats["f32"], rawA, rawB, f); uint64(got) != want {
 		t.Fatalf("%+v, format %d: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, got, want)
 	}
-	c = draw(refFormats["f16"], mix(seed+8))
+	c = draw(refFormats["f16"], recorded.Mix(seed+8))
 	got, want := core.F16(uint16(c), a, b), refSum(core, c, refFormats["f16"], rawA, rawB, f)
 	if uint64(got) != want && want != sign16 {
 		t.Fatalf("%+v, format %d to f16: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, got, want)

@@ -12,84 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit/recorded"
 )
-
-// elementFormats are width, exponent and mantissa bits; integers have no exponent.
-var elementFormats = map[string]class{
-	"f16": {0, 16, 5, 10}, "bf16": {0, 16, 8, 7}, "tf32": {0, 32, 8, 23}, "f32": {0, 32, 8, 23}, "e4m3": {0, 8, 4, 3},
-	"e5m2": {0, 8, 5, 2}, "f64": {0, 64, 11, 52}, "s8": {0, 8, 0, 8}, "u8": {0, 8, 0, 8}, "s4": {0, 4, 0, 4},
-	"u4": {0, 4, 0, 4}, "b1": {0, 1, 0, 1}, "s32": {0, 32, 0, 32},
-}
-
-// tileElement is element of instructions.cu: one element of matrix x of a tile, whose seed comes from [tileSeed].
-func tileElement(seed, tile uint64, x, i, k int, f class) uint64 {
-	r := mix(seed + uint64(i)*step)
-	q := mix(r ^ 0x5851f42d4c957f2d)
-	kind := tile & 7
-	if f.ebits == 0 {
-		top := uint64(1) << (f.mbits - 1)
-		switch {
-		case kind == 3 && x == 2 && q&1 != 0:
-			return top - 1 - r&0xffff
-		case kind == 3 && x == 2:
-			return top + r&0xffff
-		case kind == 3 && q&3 != 0:
-			return top - q>>2&1
-		case kind == 3:
-			return 0
-		}
-		return r & low(f.mbits)
-	}
-	bias, top := 1<<(f.ebits-1)-1, uint64(1)<<f.ebits-1
-	wide := bias - 16 + int(q>>8&31)
-	if f.ebits < 8 {
-		wide = 1 + int(q>>8&255)%int(top-1)
-	}
-	v := r & low(1+f.ebits+f.mbits)
-	sign := uint64(1) << (f.ebits + f.mbits)
-	exponent := func(e int) uint64 { return withExponent(v, e, f.ebits, f.mbits) }
-	finite := v
-	if v>>f.mbits&top == top {
-		finite &^= 1 << f.mbits
-	}
-	switch kind {
-	case 0:
-		return exponent(bias + int(q&3) - 2)
-	case 1:
-		return exponent(wide)
-	case 2:
-		return finite
-	case 3:
-		switch {
-		case x < 2 && k&1 != 0 && q&3 != 0:
-			v = tileElement(seed, tile, x, i-1, k-1, f)
-			if x == 1 {
-				v ^= sign
-			}
-			return v
-		case x == 2:
-			return exponent(bias - int(q>>8&31) + 4)
-		}
-		return exponent(bias - int(q>>8&7))
-	case 4:
-		return exponent(int(q>>8&255) % 3)
-	case 5:
-		if q&63 == 0 {
-			return v | top<<f.mbits
-		}
-		return finite
-	case 6:
-		if q&1 != 0 {
-			return v & sign
-		}
-		return exponent(wide)
-	}
-	v &^= low(f.mbits) >> 2
-	return exponent(bias + int(q&3) - 1)
-}
-
-// tileSeed is the seed of matrix x of a tile.
-func tileSeed(seed, tile uint64, x int) uint64 { return mix(seed + tile*4 + uint64(x)) }
 
 // product is a recorded product of matrices taken apart.
 type product struct {
@@ -105,7 +30,7 @@ type product struct {
 var shape = regexp.MustCompile(`m(\d+)n8k(\d+)`)
 
 func parseProduct(t testing.TB, name string) product {
-	p := product{name: name, wgmma: strings.HasPrefix(name, "wgmma"), seed: seedOf(name)}
+	p := product{name: name, wgmma: strings.HasPrefix(name, "wgmma"), seed: recorded.SeedOf(name)}
 	size := shape.FindStringSubmatch(name)
 	if size == nil {
 		t.Fatalf("%s: no shape", name)
@@ -114,7 +39,7 @@ func parseProduct(t testing.TB, name string) product {
 	p.k, _ = strconv.Atoi(size[2])
 	var kinds []string
 	for w := range strings.SplitSeq(name, ".") {
-		if _, ok := elementFormats[w]; ok {
+		if _, ok := recorded.Elements[w]; ok {
 			kinds = append(kinds, w)
 		}
 	}
@@ -138,12 +63,12 @@ func (p product) bytes() int {
 
 // tile computes one tile and appends its elements, row by row, to buf.
 func (p product) tile(buf []byte, tile uint64, w *workspace) []byte {
-	formatC := elementFormats[p.d]
+	formatC := recorded.Elements[p.d]
 	w.fill(p, tile)
-	seed := tileSeed(p.seed, tile, 2)
+	seed := recorded.TileSeed(p.seed, tile, 2)
 	for row := range p.m {
 		for col := range 8 {
-			c := tileElement(seed, tile, 2, row*8+col, 0, formatC)
+			c := recorded.TileElement(seed, tile, 2, row*8+col, 0, formatC)
 			v := p.element(c, w, row*p.k, col*p.k)
 			switch p.bytes() {
 			case 8:
@@ -169,11 +94,11 @@ var inputs = []string{"f16", "bf16", "tf32", "e4m3", "e5m2"}
 func (w *workspace) fill(p product, tile uint64) {
 	w.a, w.b, w.elemA, w.elemB = w.a[:0], w.b[:0], w.elemA[:0], w.elemB[:0]
 	inA, inB := slices.Index(inputs, p.a), slices.Index(inputs, p.b)
-	formatA, formatB := elementFormats[p.a], elementFormats[p.b]
-	seedA, seedB := tileSeed(p.seed, tile, 0), tileSeed(p.seed, tile, 1)
+	formatA, formatB := recorded.Elements[p.a], recorded.Elements[p.b]
+	seedA, seedB := recorded.TileSeed(p.seed, tile, 0), recorded.TileSeed(p.seed, tile, 1)
 	for row := range p.m {
 		for k := range p.k {
-			v := tileElement(seedA, tile, 0, row*p.k+k, k, formatA)
+			v := recorded.TileElement(seedA, tile, 0, row*p.k+k, k, formatA)
 			w.a = append(w.a, extended(p.a, formatA, v))
 			if inA >= 0 {
 				w.elemA = append(w.elemA, Input(inA).Decode(uint32(v)))
@@ -182,7 +107,7 @@ func (w *workspace) fill(p product, tile uint64) {
 	}
 	for col := range 8 {
 		for k := range p.k {
-			v := tileElement(seedB, tile, 1, col*p.k+k, k, formatB)
+			v := recorded.TileElement(seedB, tile, 1, col*p.k+k, k, formatB)
 			w.b = append(w.b, extended(p.b, formatB, v))
 			if inB >= 0 {
 				w.elemB = append(w.elemB, Input(inB).Decode(uint32(v)))
@@ -221,9 +146,9 @@ func (p product) element(c uint64, w *workspace, a, b int) uint64 {
 }
 
 // extended is an element of A or B as it is multiplied: signed integers fill the word.
-func extended(kind string, f class, v uint64) uint64 {
+func extended(kind string, f recorded.Class, v uint64) uint64 {
 	if kind[0] == 's' {
-		return uint64(int64(v<<(64-f.width)) >> (64 - f.width))
+		return uint64(int64(v<<(64-f.Width)) >> (64 - f.Width))
 	}
 	return v
 }
@@ -233,25 +158,25 @@ const shortTiles = 1
 
 // TestRecordedProducts compares every product of matrices with the device, bit for bit.
 func TestRecordedProducts(t *testing.T) {
-	r := theRecord(t)
+	r := recorded.Load(t)
 	if len(r.Products) < 30 {
 		t.Fatalf("the record has %d products, too few", len(r.Products))
 	}
 	shown := firstResults(t)
 	slots := make(chan bool, runtime.GOMAXPROCS(0))
-	for _, recorded := range r.Products {
-		t.Run(recorded.Name, func(t *testing.T) {
+	for _, row := range r.Products {
+		t.Run(row.Name, func(t *testing.T) {
 			t.Parallel()
 			slots <- true
 			defer func() { <-slots }()
-			p := parseProduct(t, recorded.Name)
+			p := parseProduct(t, row.Name)
 			first := r.Tiles
 			if p.wgmma {
 				first /= 4 // its tiles have four times as many rows
 			}
-			p.compareFirst(t, shown[recorded.Name], first)
-			for k, want := range recorded.Blocks {
-				if first*(1<<k-1) >= soak(shortTiles) {
+			p.compareFirst(t, shown[row.Name], first)
+			for k, want := range row.Blocks {
+				if first*(1<<k-1) >= recorded.Soak(shortTiles) {
 					break
 				}
 				if got := p.digest(first*(1<<k-1), first<<k); got != want {
@@ -291,7 +216,7 @@ func (p product) compareFirst(t *testing.T, want []byte, tiles int) {
 			}
 			if faults[tile&7]++; faults[tile&7] <= 3 {
 				row, col := i/size/8, i/size%8
-				c := tileElement(tileSeed(p.seed, tile, 2), tile, 2, i/size, 0, elementFormats[p.d])
+				c := recorded.TileElement(recorded.TileSeed(p.seed, tile, 2), tile, 2, i/size, 0, recorded.Elements[p.d])
 				t.Errorf("kind %d, tile %d, (%d, %d): %x, the device %x; c %#x a %#x b %#x", tile&7, tile, row, col,
 					reversed(got[i:i+size]), reversed(dev), c, w.a[row*p.k:(row+1)*p.k], w.b[col*p.k:(col+1)*p.k])
 			}
