@@ -293,6 +293,112 @@ def forms() -> list[Form]:
     return list(rows.values())
 
 
+def held(t: str) -> str:
+    """The class of a register that holds a value of any PTX type, bits among them."""
+    return register(t) if t[0] != "b" or t.startswith("bf") else "u" + t[1:]
+
+
+MOVED = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
+BITS = ("b16", "b32", "b64")
+SHOW = "selp.b32 {d}, 1, 0, %p;"
+BOTH = "selp.b32 {d}, 1, 0, %p; selp.b32 %n, 2, 0, %q; or.b32 {d}, {d}, %n;"
+
+
+def logic() -> Iterator[Form]:
+    """Bits, predicates, moves and selections that have no rounding and no sign."""
+    for t in BITS:
+        c = held(t)
+        for name in ("and", "or", "xor"):
+            yield op(f"{name}.{t}", c, c, c)
+        yield op(f"shr.{t}", c, c, "shift")
+    truths = "setp.ne.u32 %p, {a}, 0; setp.ne.u32 %q, {b}, 0; "
+    for name in ("and", "or", "xor"):
+        yield Form(f"{name}.pred", "pred", ("shift", "shift"), f"{truths}{name}.pred %p, %p, %q; {SHOW}")
+    for name in ("not", "mov"):
+        yield Form(f"{name}.pred", "pred", ("shift", "shift"), f"{truths}{name}.pred %p, %q; {SHOW}")
+    for name in ("and", "or"):
+        body = f"setp.ne.u32 %q, {{e}}, 0; lop3.{name}.b32 %t|%p, {{a}}, {{b}}, {{c}}, 0xe8, %q; {SHOW}"
+        yield Form(f"lop3.{name}.b32", "pred", ("u32", "u32", "u32", "shift"), body)
+    for t in MOVED:
+        c = held(t)
+        yield op(f"mov.{t}", c, c)
+        yield Form(f"selp.{t}", c, (c, c, "shift"), f"setp.ne.u32 %p, {{c}}, 0; selp.{t} {{d}}, {{a}}, {{b}}, %p;")
+        yield op(f"slct.{t}.s32", c, c, c, "u32")
+        for m in opt("ftz"):
+            yield op(f"slct{m}.{t}.f32", c, c, c, "f32")
+
+
+def comparisons() -> Iterator[Form]:
+    """setp and set with every comparison, type and combination, one at a time."""
+    whole = tuple(t for t in INTS if t[1:] != "8")
+    kinds = {t: ("eq", "ne") if t in BITS else ("lt", "ge") for t in whole + BITS} | {t: ("lt", "geu") for t in FLOATS}
+    for t, (c, _) in kinds.items():
+        r = held(t)
+        yield Form(f"setp.{c}.{t}", "pred", (r, r), f"setp.{c}.{t} %p, {{a}}, {{b}}; {SHOW}")
+        for b in ("and", "or", "xor"):
+            name = f"setp.{c}.{b}.{t}"
+            yield Form(name, "pred", (r, r, "shift"), f"setp.ne.u32 %q, {{c}}, 0; {name} %p, {{a}}, {{b}}, %q; {SHOW}")
+            yield Form(f"set.{c}.{b}.u32.{t}", "u32", (r, r, "shift"),
+                       f"setp.ne.u32 %q, {{c}}, 0; set.{c}.{b}.u32.{t} {{d}}, {{a}}, {{b}}, %q;")  # fmt: skip
+    for t in ("f16x2", "bf16x2"):
+        for c, m in itertools.product(COMPARE, opt("ftz")):
+            yield Form(f"setp.{c}{m}.{t}", "pred", (t, t), f"setp.{c}{m}.{t} %p|%q, {{a}}, {{b}}; {BOTH}")
+        for b in ("and", "or", "xor"):
+            yield Form(f"setp.lt.{b}.{t}", "pred", (t, t, "shift"),
+                       f"setp.ne.u32 %p, {{c}}, 0; setp.lt.{b}.{t} %p|%q, {{a}}, {{b}}, %p; {BOTH}")  # fmt: skip
+            yield Form(f"set.lt.{b}.{t}.{t}", t, (t, t, "shift"),
+                       f"setp.ne.u32 %q, {{c}}, 0; set.lt.{b}.{t}.{t} {{d}}, {{a}}, {{b}}, %q;")  # fmt: skip
+    for c in ("eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs"):
+        yield op(f"set.{c}.u32.u32", "u32", "u32", "u32")
+        yield op(f"set.{c}.u32.s32", "u32", "u32", "u32")
+    for d, t in itertools.product(("u16", "s16", "u32", "s32", "f16", "bf16", "f32", "f16x2", "bf16x2"),
+                                  (*kinds, "f16x2", "bf16x2")):  # fmt: skip
+        if (d, t) == ("bf16", "f16"):
+            continue  # ptxas takes it, the manual does not have it
+        for m in opt("ftz"):
+            yield op(f"set.{'eq' if t in BITS else 'lt'}{m}.{d}.{t}", held(d), held(t), held(t))
+    for d, t in (("u32", "f32"), ("u32", "f64"), ("u32", "f16"), ("u32", "bf16"), ("f16x2",) * 2, ("bf16x2",) * 2):
+        for c in COMPARE:
+            yield op(f"set.{c}.{d}.{t}", held(d), t, t)
+
+
+def further() -> list[Form]:
+    """Forms that only the emulator is compared with: other spellings, and what takes no arithmetic."""
+    rows: dict[str, Form] = {}
+
+    def more() -> Iterator[Form]:
+        for m in opt("ftz", "sat"):
+            for name, t in itertools.product(("add", "sub", "mul"), ("f32", "f64", "f16", "f16x2", "bf16", "bf16x2")):
+                yield op(f"{name}{m}.{t}", t, t, t)
+            for r in ROUNDS:
+                yield op(f"mad.{r}{m}.f32", "f32", "f32", "f32", "f32")
+                yield op(f"mad.{r}{m}.f64", "f64", "f64", "f64", "f64")
+        for name in ("add.s16x2", "min.s32.relu", "max.s32.relu"):
+            yield op(name, "u32", "u32", "u32")
+        yield op("cvt.rn.satfinite.tf32.f32", "u32", "f32")
+        for name in ("ex2.approx.f16x2", "ex2.approx.ftz.bf16x2", "tanh.approx.f16x2", "tanh.approx.bf16x2"):
+            t = name.rsplit(".", 1)[1]
+            yield op(name, t, t, approximate=True)
+        for t in ("u32", "u64", "s32", "s64"):
+            c = held(t)
+            for name in ("add", "sub"):
+                yield Form(f"{name}.cc.{t}", c, (c, c), f"{name}.cc.{t} %t, {{a}}, {{b}}; {name}c.{t} {{d}}, 0, 0;")
+                yield Form(f"{name}c.cc.{t}.chain", c, (c, c, c), f"{name}.cc.{t} %t, {{a}}, {{b}}; "
+                           f"{name}c.cc.{t} %t, {{c}}, {{a}}; {name}c.{t} {{d}}, 0, 0;")  # fmt: skip
+            for half in ("lo", "hi"):
+                yield Form(f"mad.{half}.cc.{t}", c, (c, c, c),
+                           f"mad.{half}.cc.{t} %t, {{a}}, {{b}}, {{c}}; addc.{t} {{d}}, 0, 0;")  # fmt: skip
+                yield Form(f"madc.{half}.cc.{t}.chain", c, (c, c, c), f"add.cc.{t} %t, {{a}}, {{c}}; "
+                           f"madc.{half}.cc.{t} %t, {{a}}, {{b}}, {{c}}; addc.{t} {{d}}, 0, 0;")  # fmt: skip
+
+    known = {form.name for form in forms()}
+    for family in (logic, comparisons, more):
+        for form in family():
+            if form.name not in known:
+                rows.setdefault(form.name, form)
+    return list(rows.values())
+
+
 HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 LOAD = {16: "cvt.u16.u64", 32: "cvt.u32.u64", 64: "mov.b64"}
 STORE = {16: "cvt.u64.u16", 32: "cvt.u64.u32", 64: "mov.b64"}

@@ -170,6 +170,9 @@ def products() -> list[str]:
     rows += ["mma.m16n8k32.s32.s8.u8.s32", "mma.m16n8k32.satfinite.s32.s8.s8.s32"]
     rows += ["mma.m16n8k32.satfinite.s32.u8.u8.s32"]
     rows += ["mma.m16n8k64.s32.s4.s4.s32", "mma.m16n8k64.satfinite.s32.u4.s4.s32"]
+    rows += ["mma.m8n8k16.s32.s8.s8.s32", "mma.m8n8k16.satfinite.s32.u8.s8.s32", "mma.m8n8k32.s32.s4.u4.s32"]
+    rows += ["mma.m8n8k32.satfinite.s32.u4.u4.s32", "mma.m16n8k32.s32.s4.s4.s32", "mma.m16n8k32.s32.u4.u4.s32"]
+    rows += ["mma.m16n8k16.s32.u8.s8.s32", "mma.m16n8k32.f16.e4m3.e5m2.f16", "mma.m16n8k32.f16.e5m2.e4m3.f16"]
     rows += ["mma.m16n8k256.s32.b1.b1.s32.xor.popc", "mma.m16n8k256.s32.b1.b1.s32.and.popc"]
     rows += ["wgmma.m64n8k16.f32.f16.f16", "wgmma.m64n8k16.f16.f16.f16", "wgmma.m64n8k16.f32.bf16.bf16"]
     rows += ["wgmma.m64n8k8.f32.tf32.tf32", "wgmma.m64n8k32.f32.e4m3.e4m3", "wgmma.m64n8k32.f32.e5m2.e4m3"]
@@ -262,14 +265,16 @@ def main() -> None:
     recorder = Recorder()
     say("compiling")
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = list(pool.map(recorder.compiled, enumerate(forms.forms())))
+        jobs = list(pool.map(recorder.compiled, enumerate(forms.forms() + forms.further())))
     accepted = [(form, path) for form, path in jobs if path]
     say(f"{len(accepted)} of {len(jobs)} forms exist for sm_90a")
     record: dict[str, Any] = {
         "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode(), "driver": cp.cuda.runtime.driverGetVersion(),
         "first": FIRST, "tiles": TILES, "sample": SAMPLE, "edges": recorder.table, "grid": forms.GRID,
     }  # fmt: skip
-    record["forms"] = [recorder.form(form, path) for form, path in accepted]
+    further = {form.name for form in forms.further()}
+    record["forms"] = [recorder.form(form, path) for form, path in accepted if form.name not in further]
+    record["further"] = [recorder.form(form, path) for form, path in accepted if form.name in further]
     say("forms are done")
     record["products"], failed = [], []
     for name in products():

@@ -129,7 +129,7 @@ func (in *Instr) Mnemonic() string {
 // Modifiers by what they are for. A modifier is accepted on any opcode: which belong together is for ptxas to say, and
 // for the emulator, which refuses what it does not implement.
 var modifiers = set(`
-	s8 s16 s32 s64 u8 u16 u32 u64 b1 b4 b8 b16 b32 b64 b128 f16 f16x2 f32 f32x2 f64 bf16 bf16x2 tf32 pred s4 u4
+	s8 s16 s32 s64 u8 u16 u32 u64 b1 b4 b8 b16 b32 b64 b128 f16 f16x2 f32 f32x2 f64 bf16 bf16x2 tf32 pred s4 u4 s2 u2
 	s16x2 u16x2 s8x4 u8x4 s4x8 u4x8 e4m3 e5m2 e4m3x2 e5m2x2 e4m3x4 e5m2x4 e2m1 e2m1x2 e2m1x4 e2m3 e3m2 e2m3x2 e3m2x2
 	e2m3x4 e3m2x4 ue8m0 ue8m0x2 ue4m3 s2f6x2 b6x16_p32 b4x16_p64 b8x16 b6p2x16 b1024 texref samplerref surfref
 	rn rz rm rp rs rna rni rzi rmi rpi approx full ftz noftz sat satfinite relu NaN xorsign abs oob

@@ -258,14 +258,14 @@ func (a Approx) Worst(x, y uint64, ftz, up bool) uint64 {
 		return a.round(moved, ftz, x)
 	}
 	w := max(bound.Abs, bound.Rel*math.Abs(v))
-	if a == Sin || a == Cos { // the hardware stays between -1 and 1
-		room := 1 + v
-		if up {
-			room = 1 - v
-		}
-		w = min(w, room)
+	if !up {
+		w = -w
 	}
-	return a.edge(d, v, w, ftz, up)
+	t := v + w
+	if a == Sin || a == Cos {
+		t = max(-1, min(t, 1)) // the hardware stays between them
+	}
+	return a.edge(d, v, t, ftz, up)
 }
 
 // step is d moved by n units in the last place.
@@ -288,11 +288,11 @@ func (a Approx) step(d uint64, n int, up bool) float64 {
 	return float64(v)
 }
 
-// edge is the last number of the result's format within w of v on one side, d if there is none.
-func (a Approx) edge(d uint64, v, w float64, ftz, up bool) uint64 {
-	r, t := RM, v+w
+// edge is the last number of the result's format from v to t, which lies above v if up, d if there is none.
+func (a Approx) edge(d uint64, v, t float64, ftz, up bool) uint64 {
+	r := RM
 	if !up {
-		r, t = RP, v-w
+		r = RP
 	}
 	var e uint64
 	switch a {

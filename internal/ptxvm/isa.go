@@ -40,6 +40,7 @@ var sets = map[string]string{
 	"$fcmp":   ".eq|.ne|.lt|.le|.gt|.ge|.equ|.neu|.ltu|.leu|.gtu|.geu|.num|.nan",
 	"$bool":   ".and|.or|.xor",
 	"$space":  ".global|.shared|.shared::cta|.local|.const|.param|.param::entry|.param::func",
+	"$stored": ".global|.shared|.shared::cta|.local|.param|.param::func",
 	"$memory": ".global|.shared|.shared::cta",
 	"$shared": ".shared|.shared::cta|.shared::cluster",
 	"$cache":  ".ca|.cg|.cs|.lu|.cv|.wb|.wt",
@@ -93,14 +94,41 @@ func (r *row) matches(mods []string) (bool, int) {
 	return n == len(mods), n
 }
 
+// table is a group of rows, with the sections of the PTX ISA manual (version 8.6) that define them.
+type table struct {
+	title, section string
+	rows           []row
+}
+
+// tables are all rows, in the order of the documentation.
+var tables = []table{
+	{"Integers", "9.7.1", intRows},
+	{"Integers with carry", "9.7.2", carryRows},
+	{"Bits", "9.7.1 and 9.7.8", bitRows},
+	{"Comparison and selection", "9.7.6 and 9.7.7", compareRows},
+	{"Floating point: f32 and f64", "9.7.3", floatRows},
+	{"Floating point: approximations", "9.7.3 and 9.7.4", approxRows},
+	{"Floating point: f16 and bf16", "9.7.4", halfRows},
+	{"Moves and conversions", "9.7.9", convertRows},
+	{"Memory", "9.7.9 and 9.7.13", memoryRows},
+	{"Atomic operations", "9.7.13", atomicRows},
+	{"Calls", "9.7.12", callRows},
+	{"Control and barriers", "9.7.12, 9.7.13 and 9.7.19", controlRows},
+	{"Lanes of a warp", "9.7.9 and 9.7.13", warpRows},
+	{"Asynchronous copies", "9.7.9.25", asyncRows},
+	{"Barriers in memory", "9.7.13.15", mbarrierRows},
+	{"Matrices: loads, stores, transposition", "9.7.14", matrixRows},
+	{"Matrices: mma", "9.7.14", mmaRows},
+	{"Matrices: wmma", "9.7.14", wmmaRows},
+	{"Matrices: wgmma", "9.7.15", wgmmaRows},
+}
+
 // rowsOf has the rows by opcode.
 var rowsOf = func() map[string][]*row {
 	m := map[string][]*row{}
-	for _, list := range [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows,
-		memoryRows, atomicRows, callRows, controlRows, warpRows, asyncRows, mbarrierRows, matrixRows, mmaRows,
-		wmmaRows, wgmmaRows} {
-		for i := range list {
-			r := &list[i]
+	for _, t := range tables {
+		for i := range t.rows {
+			r := &t.rows[i]
 			r.parse()
 			for _, op := range r.ops {
 				m[op] = append(m[op], r)

@@ -53,7 +53,7 @@ func TestEdges(t *testing.T) {
 	} {
 		r := rowCase{text: c.text, dst: bitsType(c.typ), src: times(len(c.x), c.typ)}
 		for edge, want := range map[Edge]uint64{Nearest: c.nearest, Largest: c.largest, Smallest: c.smallest} {
-			if got := r.run(t, r.loadWith(t, Numerics{Approx: edge}), same(c.x...), 32)[7]; got != want {
+			if got := r.run(t, r.loadWith(t, Numerics{Approx: edge}), same(c.x...), 32, true)[7]; got != want {
 				t.Errorf("%s of %#x at edge %d: %#x, want %#x", c.text, c.x, edge, got, want)
 			}
 		}
@@ -110,9 +110,9 @@ func TestContract(t *testing.T) {
 		r := rowCase{text: ".reg ." + bits + " $m, $n; " + strings.ReplaceAll(c.text, "T ", c.typ+" "), dst: bits,
 			src: times(4, c.typ)}
 		inputs := same(operands[c.typ]...)
-		apart := r.run(t, r.load(t), inputs, 32)[5]
+		apart := r.run(t, r.load(t), inputs, 32, true)[5]
 		for _, block := range []int{32, 16} {
-			if got := r.run(t, r.loadWith(t, Numerics{Contract: true}), inputs, block)[5]; got != apart != c.fused {
+			if got := r.run(t, r.loadWith(t, Numerics{Contract: true}), inputs, block, true)[5]; got != apart != c.fused {
 				t.Errorf("%s: %#x, and %#x with contraction; fused is to be %v", c.text, apart, got, c.fused)
 			}
 		}

@@ -11,7 +11,8 @@ func packedCases() []rowCase {
 	var list []rowCase
 	for _, elem := range []string{"f16", "bf16"} {
 		f := floatFormats[elem]
-		for _, m := range subsets([]string{"rn", "rz"}, "relu", "satfinite") {
+		mods := append(subsets([]string{"rn", "rz"}, "relu", "satfinite"), "rn.satfinite.relu", "rz.satfinite.relu")
+		for _, m := range mods {
 			one := cvtWant(elem, "f32", m)
 			want := func(x []uint64) uint64 { return one(x[:1])<<16 | one(x[1:]) }
 			list = append(list, rowCase{text: m.name("cvt", elem+"x2.f32") + " $d, $a, $b;", dst: "b32", src: times(2, "f32"),
@@ -44,7 +45,7 @@ func packedCases() []rowCase {
 			}})
 	}
 	list = append(list, fp8Cases()...)
-	for _, size := range []uint{4, 8, 16} {
+	for _, size := range []uint{2, 4, 8, 16} {
 		for _, sign := range []string{"u", "s"} {
 			typ := fmt.Sprintf("%s%d", sign, size)
 			clamp := func(v uint64) uint64 {

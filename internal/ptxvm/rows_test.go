@@ -1,24 +1,34 @@
 package ptxvm
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"gpuemu/internal/ptx"
+	"gpuemu/internal/testkit/recorded"
 )
 
 // This file implements tests of single rows of the table: a kernel executes one instruction on many operands.
 
 // rowCase is an instruction, what it reads and writes, and its result by other means.
 type rowCase struct {
+	head string   // of the module, in front of the kernel
 	text string   // with $d, $q for a second result, and $a, $b, $c, $e for operands
 	dst  string   // type of the result: b16, b32, b64, pred, or pair for two predicates (p + 2q)
 	src  []string // types of operands; they decide which values are tried
 	want func(x []uint64) uint64
 	near func(x []uint64, got uint64) bool // instead of want, where several results are right
+
+	warp func(x [][]uint64, lane int) uint64 // instead of want, where the operands of all lanes count
+	full bool                                // it reads other lanes, so all of them must be there
 }
 
 // bitsType is the type of a register for values of a type.
@@ -33,7 +43,7 @@ func bitsType(typ string) string {
 func (c *rowCase) kernel() string {
 	var s strings.Builder
 	s.WriteString(".version 8.6\n.target sm_90a\n.address_size 64\n")
-	s.WriteString(".visible .entry k(.param .u64 in, .param .u64 out)\n{\n")
+	s.WriteString(c.head + "\n.visible .entry k(.param .u64 in, .param .u64 out)\n{\n")
 	s.WriteString(".reg .b32 %i<8>;\n.reg .b64 %l<8>;\n.reg .pred %u<8>;\n.reg .b16 %t16_<4>;\n.reg .b32 %t32_<4>;\n")
 	s.WriteString(".reg .b64 %t64_<4>;\n")
 	names := []string{"%a", "%b", "%c", "%e"}
@@ -156,35 +166,84 @@ func random(r *rand.Rand, typ string) uint64 {
 	return cut(v, typ)
 }
 
-// inputs are operands of a case: all edges of up to two operands with each other, then random ones. The number of them
-// is a multiple of 32 and of 31.
-func (c *rowCase) inputs(n int) [][]uint64 {
+// each calls f with operands of a case: those that are to be tried all, then n random ones. One operand of 16 bits or
+// less has all values if n is large, two of 16 bits have all values of each with the edges of the other; larger ones
+// have the edges of up to two operands with each other.
+func (c *rowCase) each(n int, f func(x []uint64)) {
 	r := rand.New(rand.NewPCG(1, uint64(len(c.text))))
-	var list [][]uint64
+	all := func(i int) []uint64 {
+		if n < manyInputs || c.src[i] == "pred" || typeBytes(c.src[i]) > 2 {
+			return edges(c.src[i])
+		}
+		list := make([]uint64, 1<<16)
+		for v := range list {
+			list[v] = uint64(v)
+		}
+		return list
+	}
 	switch len(c.src) {
 	case 1:
-		for _, a := range edges(c.src[0]) {
-			list = append(list, []uint64{a})
+		for _, a := range all(0) {
+			f([]uint64{a})
+		}
+		if n >= manyInputs && len(all(0)) == 1<<16 {
+			return
 		}
 	case 2:
-		for _, a := range edges(c.src[0]) {
-			for _, b := range edges(c.src[1]) {
-				list = append(list, []uint64{a, b})
+		list := edges(c.src[1])
+		for i, a := range all(0) {
+			for j, b := range list {
+				if n >= manyInputs || (i+j)%gridStep == 0 || len(list) < 32 {
+					f([]uint64{a, b})
+				}
+			}
+		}
+		if list := all(1); len(list) == 1<<16 {
+			for _, a := range edges(c.src[0]) {
+				for _, b := range list {
+					f([]uint64{a, b})
+				}
 			}
 		}
 	}
-	for len(list) < n || len(list)%(31*32) != 0 {
+	for range n {
 		x := make([]uint64, len(c.src))
 		for i, typ := range c.src {
 			x[i] = random(r, typ)
 		}
-		list = append(list, x)
+		f(x)
 	}
-	return list
+}
+
+// manyInputs is from when on small operands are tried with all values, and grids of edges are whole; before that, every
+// gridStep-th point is taken of large ones.
+const (
+	manyInputs = 100_000
+	gridStep   = 3
+)
+
+// rowBatch is how many operands a launch has: whole warps of 32 and of 31 threads.
+const rowBatch = 32 * 31 * 8
+
+// batches calls f with operands in groups of rowBatch; the last one is filled up with some that were there before.
+func (c *rowCase) batches(n int, f func(inputs [][]uint64)) {
+	var list [][]uint64
+	c.each(n, func(x []uint64) {
+		if list = append(list, x); len(list) == rowBatch {
+			f(list)
+			list = list[:0]
+		}
+	})
+	for i := 0; len(list)%(32*31) != 0; i++ {
+		list = append(list, list[i])
+	}
+	if len(list) > 0 {
+		f(list)
+	}
 }
 
 // run executes the case with blocks of a size.
-func (c *rowCase) run(t testing.TB, p *Program, inputs [][]uint64, block int) []uint64 {
+func (c *rowCase) run(t testing.TB, p *Program, inputs [][]uint64, block int, checked bool) []uint64 {
 	t.Helper()
 	var in []byte
 	for _, x := range inputs {
@@ -193,7 +252,11 @@ func (c *rowCase) run(t testing.TB, p *Program, inputs [][]uint64, block int) []
 		}
 	}
 	out := make([]byte, 8*len(inputs))
-	r, err := p.Run(&Launch{Grid: Dim{len(inputs) / block, 1, 1}, Block: Dim{block, 1, 1},
+	checks := NoChecks
+	if checked {
+		checks = 0
+	}
+	r, err := p.Run(&Launch{Grid: Dim{len(inputs) / block, 1, 1}, Block: Dim{block, 1, 1}, Checks: checks, Workers: 1,
 		Args: []Arg{{Name: "in", Buffer: in}, {Name: "out", Buffer: out}}})
 	if err != nil || len(r.Findings) > 0 {
 		t.Fatalf("%s: %v %v", c.text, err, r.Findings)
@@ -205,96 +268,169 @@ func (c *rowCase) run(t testing.TB, p *Program, inputs [][]uint64, block int) []
 	return got
 }
 
-// rowInputs is how many operands each case is tried with.
-const rowInputs = 1984
+// rowInputs is how many random operands each case is tried with; GPUEMU_SOAK asks for more.
+const rowInputs = 500
 
-// TestRows tries every case with full warps, which take the fast ways, and with warps of 31 threads.
+// TestRows tries every case with full warps, which take the fast ways, and with warps of 31 threads, which are also
+// checked. Where GPUEMU_SOAK asks for many operands they take turns, and nothing is checked but the results.
 func TestRows(t *testing.T) {
+	n := recorded.Soak(rowInputs)
+	var count total
+	t.Cleanup(func() {
+		t.Logf("%d cases of rows, %d tuples of operands equal the reference", count.forms, count.tuples)
+	})
+	slots := make(chan bool, runtime.GOMAXPROCS(0))
 	for _, c := range rowCases() {
-		p := c.load(t)
-		inputs := c.inputs(rowInputs)
-		want := make([]uint64, len(inputs))
-		for i, x := range inputs {
-			if c.want != nil {
-				want[i] = c.want(x)
-			}
-		}
-		for _, block := range []int{32, 31} {
-			got := c.run(t, p, inputs, block)
-			bad := 0
-			for i, x := range inputs {
-				if c.want != nil && got[i] == want[i] || c.near != nil && c.near(x, got[i]) {
-					continue
-				}
-				if bad++; bad > 3 {
-					break
-				}
-				t.Errorf("%s of %#x in blocks of %d: %#x, want %#x", c.text, x, block, got[i], want[i])
-			}
-		}
-	}
-}
-
-// TestEveryRow proves that every row of the arithmetic tables, and every choice of its modifiers, has a case.
-func TestEveryRow(t *testing.T) {
-	seen := map[*row]map[string]bool{}
-	for _, c := range rowCases() {
-		f, err := ptx.Parse("row.ptx", c.kernel())
-		if err != nil {
-			t.Fatalf("%s: %v", c.text, err)
-		}
-		first := strings.Index(c.kernel(), "mad.wide.u32 %l3")
-		last := first + len(c.text) + 60
-		for _, in := range f.Functions[0].Code {
-			if int(in.Pos) <= first || int(in.Pos) > last || strings.HasPrefix(in.String(), "mad.wide.u32 %l3") {
-				continue
-			}
-			r, _ := find(in)
-			if seen[r] == nil {
-				seen[r] = map[string]bool{}
-			}
-			seen[r][in.Op] = true
-			n := 0
-			for i, g := range r.groups {
-				if n < len(in.Mods) && contains(g.names, in.Mods[n]) {
-					seen[r][fmt.Sprint(i, " ", in.Mods[n])] = true
-					n++
-				} else {
-					seen[r][fmt.Sprint(i, " none")] = true
-				}
-			}
-		}
-	}
-	for _, list := range arithmeticRows {
-		for i := range list {
-			r := &list[i]
-			for _, op := range r.ops {
-				if !seen[r][op] {
-					t.Errorf("%s: no case of %s", r.syntax, op)
-				}
-			}
-			for j, g := range r.groups {
-				for _, name := range g.names {
-					if !seen[r][fmt.Sprint(j, " ", name)] {
-						t.Errorf("%s: no case with .%s", r.syntax, name)
+		t.Run(c.text, func(t *testing.T) {
+			t.Parallel()
+			slots <- true
+			defer func() { <-slots }()
+			p, batch, tuples := c.load(t), 0, 0
+			c.batches(n, func(inputs [][]uint64) {
+				tuples += len(inputs)
+				want := c.wants(inputs)
+				for i, block := range []int{32, 31} {
+					if c.full {
+						block = 32
+					}
+					if n < manyInputs || batch%2 == i {
+						c.compare(t, c.run(t, p, inputs, block, i == 1 && n < manyInputs), inputs, want, block)
 					}
 				}
-				if g.optional && !seen[r][fmt.Sprint(j, " none")] {
-					t.Errorf("%s: no case without .%s", r.syntax, strings.Join(g.names, "|."))
+				batch++
+			})
+			count.add(tuples)
+		})
+	}
+}
+
+// wants are the results of operands one by one, where they are known.
+func (c *rowCase) wants(inputs [][]uint64) []uint64 {
+	list := make([]uint64, len(inputs))
+	for i, x := range inputs {
+		if c.want != nil {
+			list[i] = c.want(x)
+		}
+	}
+	return list
+}
+
+// compare compares results of blocks of a size with what they should be.
+func (c *rowCase) compare(t *testing.T, got []uint64, inputs [][]uint64, want []uint64, block int) {
+	t.Helper()
+	for i, x := range inputs {
+		w := want[i]
+		if c.warp != nil {
+			w = c.warp(inputs[i/block*block:][:block], i%block)
+		}
+		if c.near != nil && !c.near(x, got[i]) || c.near == nil && got[i] != w {
+			t.Fatalf("%s of %#x in blocks of %d: %#x, want %#x", c.text, x, block, got[i], w)
+		}
+	}
+}
+
+// cover is the choices of the modifiers of rows that instructions have, by row.
+type cover map[*row]map[string]bool
+
+// add takes an instruction that has a row.
+func (c cover) add(in *ptx.Instr) {
+	r, _ := find(in)
+	if r == nil {
+		return
+	}
+	if c[r] == nil {
+		c[r] = map[string]bool{}
+	}
+	c[r][in.Op] = true
+	n := 0
+	for i, g := range r.groups {
+		if n < len(in.Mods) && slices.Contains(g.names, in.Mods[n]) {
+			c[r][fmt.Sprint(i, " ", in.Mods[n])] = true
+			n++
+		} else {
+			c[r][fmt.Sprint(i, " none")] = true
+		}
+	}
+}
+
+// missing are the choices of a row that no instruction has.
+func (c cover) missing(r *row) (list []string) {
+	for _, op := range r.ops {
+		if !c[r][op] {
+			list = append(list, op)
+		}
+	}
+	for j, g := range r.groups {
+		for _, name := range g.names {
+			if !c[r][fmt.Sprint(j, " ", name)] {
+				list = append(list, "."+name)
+			}
+		}
+		if g.optional && !c[r][fmt.Sprint(j, " none")] {
+			list = append(list, "without ."+strings.Join(g.names, "|."))
+		}
+	}
+	return list
+}
+
+// code are the instructions that a case is about: those of its text and of its functions.
+func (c *rowCase) code(t *testing.T) (list []*ptx.Instr) {
+	kernel := c.kernel()
+	f, err := ptx.Parse("row.ptx", kernel)
+	if err != nil {
+		t.Fatalf("%s: %v", c.text, err)
+	}
+	text := strings.ReplaceAll(c.text, "$", "%")
+	first := strings.Index(kernel, text)
+	for _, fn := range f.Functions {
+		for _, in := range fn.Code {
+			if !fn.Entry || int(in.Pos) >= first && int(in.Pos) < first+len(text) {
+				list = append(list, in)
+			}
+		}
+	}
+	return list
+}
+
+// TestEveryRow proves that every row of the table, and every choice of its modifiers, has a case of a test that knows
+// the result: one of rowCases, a recorded product of matrices, or the test that testedBy names.
+func TestEveryRow(t *testing.T) {
+	seen := cover{}
+	for _, c := range rowCases() {
+		for _, in := range c.code(t) {
+			seen.add(in)
+		}
+	}
+	var sources []byte
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sources = append(sources, text...)
+	}
+	for _, table := range tables {
+		for i := range table.rows {
+			r := &table.rows[i]
+			if name := testedBy[r.ops[0]]; name != "" {
+				if !bytes.Contains(sources, []byte("\nfunc "+name+"(")) {
+					t.Errorf("%s: there is no %s", r.syntax, name)
 				}
+				continue
+			}
+			if list := seen.missing(r); len(list) > 0 {
+				t.Errorf("%s: no case with %s", r.syntax, strings.Join(list, ", "))
 			}
 		}
 	}
 }
 
-// arithmeticRows are the tables that rowCases covers.
-var arithmeticRows = [][]row{intRows, carryRows, bitRows, compareRows, floatRows, approxRows, halfRows, convertRows}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
+// testedBy are opcodes whose tests are not made of single instructions, because it takes several of them to see
+// what one does: the test that is about them.
+var testedBy = map[string]string{"cp": "TestAsyncCopy", "mbarrier": "TestMemoryBarrier", "ldmatrix": "TestMatrixLayout",
+	"stmatrix": "TestMatrixLayout", "movmatrix": "TestMatrixLayout", "trap": "TestPlantedDefects",
+	"mma": "TestRecordedProducts", "wmma": "TestRecordedMatrices", "wgmma": "TestRecordedMatrices"}

@@ -28,6 +28,7 @@ type Record struct {
 	Edges    map[string][]uint64
 	Grid     map[int]int
 	Forms    []Form
+	Further  []Form // that only the emulator is compared with
 	Products []Product
 	Errors   map[string][]float64
 }
