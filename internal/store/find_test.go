@@ -204,7 +204,19 @@ func TestQueriesUseIndexes(t *testing.T) {
 			}
 		}
 	}
+	for index, f := range map[string]Filter{
+		"packs_by_time": {Since: since, Seed: &seed}, "packs_by_op": {Op: "x", Since: since},
+	} {
+		for _, last := range []*pack{nil, {}} {
+			query, args := f.packQuery(last)
+			if plan := explain(t, s, query, args...); !strings.Contains(plan, index) || strings.Contains(plan, "TEMP B-TREE") {
+				t.Errorf("%+v after %v:\n%s\nwant index %s and no sorting", f, last, plan, index)
+			}
+		}
+	}
 	for query, index := range map[string]string{
+		"SELECT sum(count) FROM packs":                                                        "packs_by_count",
+		"SELECT max(last) FROM packs WHERE campaign = 1":                                      "packs_by_last",
 		"SELECT body FROM results WHERE campaign = 1 AND idx >= 5 ORDER BY idx LIMIT 10":      "sqlite_autoindex_results_1",
 		"SELECT max(failed), max(finished) FROM results WHERE inputs = 'k' AND inputs <> ''":  "results_by_inputs",
 		"SELECT id FROM results WHERE failed = 0 AND finished >= 0 ORDER BY finished LIMIT 9": "results_by_time",

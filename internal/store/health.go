@@ -28,7 +28,8 @@ type Usage struct {
 func (s *Store) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	err := s.r.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version),
-		(SELECT count(*) FROM campaigns WHERE state <> 'standing'), (SELECT count(*) FROM results),
+		(SELECT count(*) FROM campaigns WHERE state <> 'standing'),
+		(SELECT count(*) FROM results) + (SELECT coalesce(sum(count), 0) FROM packs),
 		(SELECT count(*) FROM results WHERE failed = 1)`).Scan(&u.Schema, &u.Campaigns, &u.Results, &u.Failures)
 	if err != nil {
 		return u, s.fault("count", err)

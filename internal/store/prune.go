@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,12 +50,13 @@ func (s *Store) Prune(ctx context.Context) (PruneReport, error) {
 
 func (s *Store) pruneResults(ctx context.Context, rep *PruneReport) error {
 	var span, count int64
-	err := s.r.QueryRowContext(ctx, `SELECT coalesce(
-		(SELECT max(id) FROM results) - (SELECT min(id) FROM results), -1) + 1`).Scan(&span)
+	err := s.r.QueryRowContext(ctx, `SELECT coalesce((SELECT max(id) FROM results) - (SELECT min(id) FROM results), -1) + 1
+		+ (SELECT coalesce(sum(count), 0) FROM packs)`).Scan(&span)
 	if err != nil || span <= s.opt.RowBudget { // there are no more rows than that, and it is found without counting
 		return s.faultOrNil("prune", err)
 	}
-	if err := s.r.QueryRowContext(ctx, `SELECT count(*) FROM results`).Scan(&count); err != nil {
+	if err := s.r.QueryRowContext(ctx, `SELECT count(*) + (SELECT coalesce(sum(count), 0) FROM packs)
+		FROM results`).Scan(&count); err != nil {
 		return s.fault("prune", err)
 	}
 	if count <= s.opt.RowBudget {
@@ -63,7 +65,7 @@ func (s *Store) pruneResults(ctx context.Context, rep *PruneReport) error {
 	excess := int(count - kept(s.opt.RowBudget))
 	for failed, counter := range []*int{&rep.Passing, &rep.Failing} {
 		for since := int64(0); excess > 0; {
-			n, last, err := s.deleteOldest(ctx, failed, since, min(excess, pruneBatch))
+			n, last, err := s.deleteSome(ctx, failed, since, min(excess, pruneBatch))
 			if err != nil {
 				return err
 			}
@@ -86,14 +88,49 @@ func (s *Store) faultOrNil(what string, err error) error {
 	return s.fault(what, err)
 }
 
-// deleteOldest deletes at most limit results that are not older than since. It returns how many, and the time of the
-// last.
-func (s *Store) deleteOldest(ctx context.Context, failed int, since int64, limit int) (n int, last int64, err error) {
+// deleteSome deletes the oldest results: about limit packed ones where these are older than all others, else at most
+// limit of the others. since is the time of the last row that was deleted, and last that of this time.
+func (s *Store) deleteSome(ctx context.Context, failed int, since int64, limit int) (n int, last int64, err error) {
+	oldest := func(query string, args ...any) (int64, error) {
+		var t sql.NullInt64
+		err := s.r.QueryRowContext(ctx, query, args...).Scan(&t)
+		if err != nil || !t.Valid {
+			t.Int64 = math.MaxInt64
+		}
+		return t.Int64, s.faultOrNil("prune", err)
+	}
+	upTo := int64(math.MaxInt64)
+	if failed == 0 {
+		before, err := oldest(`SELECT min(finished) FROM results WHERE failed = 0 AND finished >= $1 AND `+idle, since,
+			s.believed())
+		if err != nil {
+			return 0, since, err
+		}
+		if n, err := s.deletePacks(ctx, before, limit); n > 0 || err != nil {
+			return n, since, err
+		}
+		if upTo, err = oldest(`SELECT min(newest) FROM packs`); err != nil {
+			return 0, since, err
+		}
+	}
+	return s.deleteOldest(ctx, failed, since, upTo, limit)
+}
+
+// idle is the condition on results that they do not belong to a campaign that runs.
+const idle = `campaign NOT IN (SELECT id FROM campaigns WHERE state = 'running' AND started > $2)`
+
+// believed is when a campaign must have started to be believed that it runs.
+func (s *Store) believed() int64 { return nanos(s.opt.Now().Add(-pruneRunning)) }
+
+// deleteOldest deletes at most limit results that are not older than since and not newer than upTo. It returns how
+// many, and the time of the last.
+func (s *Store) deleteOldest(
+	ctx context.Context, failed int, since, upTo int64, limit int,
+) (n int, last int64, err error) {
 	err = s.update(ctx, "prune", func(tx *sql.Tx) error {
 		rows, err := tx.QueryContext(ctx, `SELECT id, campaign, finished FROM results
-			WHERE failed = $1 AND finished >= $2
-			AND campaign NOT IN (SELECT id FROM campaigns WHERE state = 'running' AND started > $3)
-			ORDER BY finished LIMIT $4`, failed, since, nanos(s.opt.Now().Add(-pruneRunning)), limit)
+			WHERE failed = $1 AND finished >= $3 AND finished <= $4 AND `+idle+`
+			ORDER BY finished LIMIT $5`, failed, s.believed(), since, upTo, limit)
 		if err != nil {
 			return err
 		}

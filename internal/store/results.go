@@ -3,6 +3,7 @@ package store
 // This file implements results: their rows, and finding them again.
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -11,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,20 +82,36 @@ func (s *Store) Results(ctx context.Context, id string, yield func(*verdict.Resu
 	if err != nil {
 		return s.fault("read results", err)
 	}
-	for next := 0; ; {
-		page, err := s.page(ctx, `SELECT '', '', id, finished, body FROM results
-			WHERE campaign = $1 AND idx >= $2 ORDER BY idx LIMIT $3`, campaign, next, pageSize)
+	for found, err := range merged(byIndex, s.rowsOf(ctx, campaign), s.packsOf(ctx, campaign)) {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			next = page[i].Index + 1
-			if err := yield(&page[i].Result); err != nil {
-				return err
-			}
+		if err := yield(&found.Result); err != nil {
+			return err
 		}
-		if len(page) < pageSize {
-			return nil
+	}
+	return nil
+}
+
+// rowsOf gives the single rows of a campaign by their index.
+func (s *Store) rowsOf(ctx context.Context, campaign int64) found {
+	return func(yield func(*Found, error) bool) {
+		for next := 0; ; {
+			page, err := s.page(ctx, `SELECT '', '', id, finished, body FROM results
+				WHERE campaign = $1 AND idx >= $2 ORDER BY idx LIMIT $3`, campaign, next, pageSize)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				next = page[i].Index + 1
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+			if len(page) < pageSize {
+				return
+			}
 		}
 	}
 }
@@ -194,28 +212,47 @@ func (f *Filter) query(last *Found, limit int) (string, []any) {
 // Find calls yield for the results that the filter selects, newest first, and stops with its error. Memory does not
 // grow with their number.
 func (s *Store) Find(ctx context.Context, f Filter, yield func(*Found) error) error {
-	var last *Found
-	for seen := 0; f.Limit <= 0 || seen < f.Limit; {
-		limit := pageSize
-		if f.Limit > 0 {
-			limit = min(limit, f.Limit-seen)
-		}
-		query, args := f.query(last, limit)
-		page, err := s.page(ctx, query, args...)
+	seen := 0
+	for found, err := range merged(newestFirst, s.findRows(ctx, &f), s.findPacked(ctx, &f)) {
 		if err != nil {
 			return err
 		}
-		for i := range page {
-			if err := yield(&page[i]); err != nil {
-				return err
-			}
+		if err := yield(found); err != nil {
+			return err
 		}
-		if len(page) < limit {
-			return nil
+		if seen++; seen == f.Limit {
+			break
 		}
-		seen, last = seen+len(page), &page[len(page)-1]
 	}
 	return nil
+}
+
+// findRows gives the single rows that the filter selects, newest first.
+func (s *Store) findRows(ctx context.Context, f *Filter) found {
+	return func(yield func(*Found, error) bool) {
+		var last *Found
+		for seen := 0; f.Limit <= 0 || seen < f.Limit; {
+			limit := pageSize
+			if f.Limit > 0 {
+				limit = min(limit, f.Limit-seen)
+			}
+			query, args := f.query(last, limit)
+			page, err := s.page(ctx, query, args...)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for i := range page {
+				if !yield(&page[i], nil) {
+					return
+				}
+			}
+			if len(page) < limit {
+				return
+			}
+			seen, last = seen+len(page), &page[len(page)-1]
+		}
+	}
 }
 
 // List returns the results that the filter selects, newest first. It never loads tensors.
@@ -282,10 +319,20 @@ func (s *Store) AddResults(ctx context.Context, list []Loose) error {
 			if err != nil {
 				return err
 			}
-			to.rows = append(to.rows, encoded)
+			if packable(standingKind(l.Result), l.Result) {
+				to.passed = append(to.passed, encoded)
+			} else {
+				to.rows = append(to.rows, encoded)
+			}
 		}
 		for _, to := range campaigns {
-			if err := insertRows(ctx, tx, to.id, to.rows); err != nil {
+			rest, err := insertPacks(ctx, tx, to.id, to.passed)
+			if err != nil {
+				return err
+			}
+			single := append(to.rows, rest...)
+			slices.SortFunc(single, func(a, b *row) int { return cmp.Compare(a.index, b.index) })
+			if err := insertRows(ctx, tx, to.id, single); err != nil {
 				return err
 			}
 		}
@@ -298,6 +345,8 @@ type standing struct {
 	id   int64
 	next int // free index
 	rows []*row
+	// passed may be stored as packs.
+	passed []*row
 }
 
 // standing finds a standing campaign, or makes it.
@@ -307,8 +356,10 @@ func (s *Store) standing(ctx context.Context, tx *sql.Tx, kind, configPath strin
 	c.ID = c.Kind + "-" + hex.EncodeToString(digest[:4])
 	out := &standing{}
 	find := func() error {
-		return tx.QueryRowContext(ctx, `SELECT id, (SELECT coalesce(max(idx), -1) + 1 FROM results
-			WHERE campaign = campaigns.id) FROM campaigns WHERE name = $1`, c.ID).Scan(&out.id, &out.next)
+		return tx.QueryRowContext(ctx, `SELECT id, 1 + max(
+			(SELECT coalesce(max(idx), -1) FROM results WHERE campaign = campaigns.id),
+			(SELECT coalesce(max(last), -1) FROM packs WHERE campaign = campaigns.id))
+			FROM campaigns WHERE name = $1`, c.ID).Scan(&out.id, &out.next)
 	}
 	err := find()
 	if errors.Is(err, sql.ErrNoRows) { // as good as always it is there

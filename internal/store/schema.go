@@ -18,7 +18,7 @@ import (
 var schemaFiles embed.FS
 
 // SchemaVersion is the form of the database that this program reads and writes: the number of the newest script.
-const SchemaVersion = 3
+const SchemaVersion = 4
 
 // migrate brings the database to SchemaVersion, in one transaction for all steps.
 func (s *Store) migrate(ctx context.Context) error { return s.migrateTo(ctx, SchemaVersion) }
