@@ -23,8 +23,8 @@ func packable(kind string, r *verdict.Result) bool {
 	return kind == "client" && r.Verdict == verdict.Pass && r.Inputs == ""
 }
 
-// insertPacks stores results, which are in the order of their indexes, as packs, one for each op. What is too little for
-// a pack is returned.
+// insertPacks stores results, which are in the order of their indexes, as packs, one for each op. What is too little
+// for a pack is returned.
 func insertPacks(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) (rest []*row, err error) {
 	byOp := map[string][]*row{}
 	var ops []string
