@@ -133,7 +133,7 @@ evidence:
 	GPUEMU_DETECTION_RECORD=$(CURDIR)/docs/evidence/detection.md \
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 	$(GO) test -count=1 -run TestDiffEvidence ./internal/ptxdiff -update
-	$(GO) test -count=1 -run TestZooEvidence ./internal/ptxvm -update
+	$(GO) test -count=1 -run 'TestZooEvidence|TestChecksEvidence' ./internal/ptxvm -update
 
 # The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:

@@ -116,12 +116,14 @@ func judge(r *Result, plants []plant) error {
 	return errors.Join(wrong...)
 }
 
-func TestPlantedCUDA(t *testing.T) {
+// plantedSources reads the marks of all sources, by kernel, and the source of each kernel.
+func plantedSources(t *testing.T) (plants map[string][]plant, home map[string]string) {
+	t.Helper()
 	sources, err := filepath.Glob("../../testdata/kernels/planted/*.cu")
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("no sources: %v", err)
 	}
-	plants, home := map[string][]plant{}, map[string]string{}
+	plants, home = map[string][]plant{}, map[string]string{}
 	for _, s := range sources {
 		known := len(plants)
 		readPlants(t, s, plants)
@@ -134,8 +136,41 @@ func TestPlantedCUDA(t *testing.T) {
 			t.Errorf("%s has no kernel", s)
 		}
 	}
-	for _, class := range []Class{OutOfBoundsRead, OutOfBoundsWrite, Misaligned, Uninitialised, Unwritten, Race,
-		BarrierDivergence, BadMask, Deadlock, AsyncHazard, Nondeterministic, Assertion, Trap} {
+	return plants, home
+}
+
+// plantedCompilers are the folders of testdata/planted.
+var plantedCompilers = []string{"clang19", "clang22"}
+
+// check runs a kernel and its sound twin as a compiler made them.
+func (k *plantedLaunch) check(t *testing.T, compiler, source string, plants []plant) error {
+	t.Helper()
+	if len(plants) == 0 {
+		return errors.New("no line of the source has a mark")
+	}
+	var wrong []error
+	for _, twin := range []string{"defect", "sound"} {
+		f, err := ptx.ReadFile("../../testdata/planted/" + compiler + "/" + source + "." + twin + ".ptx")
+		if err != nil {
+			return err
+		}
+		r := k.start(t, f)
+		if twin == "defect" {
+			wrong = append(wrong, judge(r, plants))
+		} else if len(r.Findings) > 0 {
+			wrong = append(wrong, fmt.Errorf("the sound twin has findings: %s", list(r)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// allClasses are the classes of findings.
+var allClasses = []Class{OutOfBoundsRead, OutOfBoundsWrite, Misaligned, Uninitialised, Unwritten, Race,
+	BarrierDivergence, BadMask, Deadlock, AsyncHazard, Nondeterministic, Assertion, Trap}
+
+func TestPlantedCUDA(t *testing.T) {
+	plants, home := plantedSources(t)
+	for _, class := range allClasses {
 		has := false
 		for _, list := range plants {
 			has = has || slices.ContainsFunc(list, func(p plant) bool { return p.class == class })
@@ -150,24 +185,10 @@ func TestPlantedCUDA(t *testing.T) {
 	}
 	for i := range launches {
 		k := &launches[i]
-		for _, compiler := range []string{"clang19", "clang22"} {
+		for _, compiler := range plantedCompilers {
 			t.Run(k.kernel+"/"+compiler, func(t *testing.T) {
-				if len(plants[k.kernel]) == 0 {
-					t.Fatal("no line of the source has a mark")
-				}
-				for _, twin := range []string{"defect", "sound"} {
-					f, err := ptx.ReadFile("../../testdata/planted/" + compiler + "/" + home[k.kernel] + "." + twin + ".ptx")
-					if err != nil {
-						t.Fatal(err)
-					}
-					r := k.start(t, f)
-					if twin == "defect" {
-						if err := judge(r, plants[k.kernel]); err != nil {
-							t.Error(err)
-						}
-					} else if len(r.Findings) > 0 {
-						t.Errorf("the sound twin has findings: %s", list(r))
-					}
+				if err := k.check(t, compiler, home[k.kernel], plants[k.kernel]); err != nil {
+					t.Error(err)
 				}
 			})
 		}

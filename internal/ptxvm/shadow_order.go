@@ -119,6 +119,17 @@ func (r *blockRacing) inherit(w *warp, in *ins, old, me *former) {
 	}
 }
 
+// keeps reports whether a former reader stays in sight behind an atomic operation of its block, which other blocks or
+// warps may follow with others: nothing has published the read yet.
+func (r *blockRacing) keeps(w *warp, in *ins, t *touch, reader, me *former) bool {
+	to := everyBlock
+	if t.space == sharedSpace {
+		to = ownBlock
+	}
+	return me.flags&strongAccess != 0 && reader.flags&strongAccess == 0 && reader.block == me.block &&
+		reader.stamp > r.published(w, in, to)
+}
+
 // parted reports whether a lane of the warp has been on another path than the current one since before a step of the
 // warp, with no instruction in between at which the two met. Lanes that go the same way are taken to be ordered: PTX
 // does not say so, but compilers and kernels rely on it.

@@ -205,9 +205,12 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 	}
 	if changed || old.block == 0 || r.before(w, old) {
 		r.inherit(w, in, old, me)
+		if old.block == me.block && old.warp == me.warp && old.step == me.step {
+			me.bytes |= old.bytes // lanes write the bytes of a word together
+		}
 		c.writer = *me
 	}
-	if changed {
+	if changed && !r.keeps(w, in, t, &c.reader, me) {
 		c.reader, c.readers = former{}, 0
 	}
 }
