@@ -21,7 +21,7 @@ const levels = `
 	5  shrink receipt
 	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config emulation
-	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff launchfile
+	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff launchfile formula
 	1  rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
 	0  diag dtype libm
 `
@@ -44,6 +44,7 @@ const external = `
 	cubin   github.com/klauspost/compress/zstd
 	oracle  golang.org/x/sys/cpu
 	ptxvm   golang.org/x/sys/cpu
+	formula github.com/expr-lang/expr/ast github.com/expr-lang/expr/file github.com/expr-lang/expr/parser
 `
 
 // parseLevels gives the level of each name of the table.
