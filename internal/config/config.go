@@ -8,12 +8,16 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 )
 
@@ -107,22 +111,61 @@ type Op struct {
 	Kernel                         *OpKernel
 }
 
-// Executable returns what runs as the candidate: a path, file.py:function, worker:COMMAND or builtin:NAME; "" if the
-// configuration names nothing.
+// EmulatePrefix stands before the path of a kernel where a candidate is named.
+const EmulatePrefix = "emulate:"
+
+// Executable returns what runs as the candidate: a path, file.py:function, worker:COMMAND, builtin:NAME or, for a
+// kernel on the emulator, emulate:FILE#ENTRY; "" if the configuration names nothing.
 func (o *Op) Executable() string {
+	if o.Mode == Emulate && o.Kernel != nil {
+		l := &o.Kernel.Launch
+		name := EmulatePrefix + cmp.Or(l.PTX, l.Source, l.Cubin)
+		if l.Entry != "" {
+			name += "#" + l.Entry
+		}
+		return name
+	}
 	if o.Candidate != "" {
 		return o.Candidate
 	}
 	return o.OpScript
 }
 
-// Launch says which compiled kernel to run and how. Sizes are integers or expressions over dimensions and attributes.
+// Launch says which compiled kernel to run and how. Package formula computes the expressions, which are over
+// dimensions, attributes and tensors of a case; here they have been read, and their names are not known.
 type Launch struct {
 	PTX, Cubin  string
+	Source      string   // compiled where there is no PTX
+	Arch        string   // what the source is compiled for: "sm_90a"; "": cudatool.DefaultArch
+	Flags       []string // further arguments of the compiler
 	Entry       string
-	Grid, Block []string // one to three
-	Shared      string   // bytes of dynamic shared memory
-	Args        []any    // strings are names of inputs, outputs, dimensions or expressions; the rest are literals
+	Grid, Block []Expr // one to three
+	Shared      Expr   // bytes of dynamic shared memory; no text: none
+	Args        []Expr // in the order of the parameters
+	Look        ptxvm.Checks
+	Schedules   int    // orders of blocks and warps that are compared; 1: none
+	Budget      uint64 // instructions of warps; 0: the emulator's own limit
+}
+
+// Expr is an expression that package formula has read.
+type Expr struct {
+	Text string
+	Pos  diag.Pos // of its first character in the file
+}
+
+// Launched reports whether the launch says how: grid and block, at least.
+func (l *Launch) Launched() bool { return len(l.Grid) > 0 && len(l.Block) > 0 }
+
+// NamesStrides reports whether an expression asks for strides. A kernel that is told none gets contiguous inputs.
+func (l *Launch) NamesStrides() bool {
+	for _, list := range [][]Expr{l.Grid, l.Block, {l.Shared}, l.Args} {
+		for _, e := range list {
+			if strings.Contains(strings.ReplaceAll(e.Text, " ", ""), ".strides[") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // OpKernel is [ops.kernel]: the compiled kernel that is the op's candidate.
@@ -130,14 +173,13 @@ type OpKernel struct{ Launch }
 
 // Kernel is one [[kernels]] entry.
 type Kernel struct {
-	Name, Source, Reference string
-	Arch                    string   // what the source is compiled for: "sm_90a"; "": cudatool.DefaultArch
-	Flags                   []string // further arguments of the compiler
-	SASS                    string   // listing of the machine code
-	Tolerances              map[dtype.DType]compare.Tolerance
-	Invariants              []string
-	InvariantsOff           []string
-	Checks                  ArtifactChecks
+	Name, Reference string
+	SASS            string // listing of the machine code
+	Tolerances      map[dtype.DType]compare.Tolerance
+	Invariants      []string
+	InvariantsOff   []string
+	DTypes          []dtype.DType // those it is executed in; nil: those of Validation
+	Checks          ArtifactChecks
 	Launch
 }
 
@@ -160,6 +202,15 @@ func (k *Kernel) Files() []string {
 		files = append(files, k.Source)
 	}
 	return files
+}
+
+// Executed reports whether the kernel is run: it has something to be compared with, and a launch.
+func (k *Kernel) Executed() bool { return k.Reference != "" && k.Launched() }
+
+// Op is the kernel as an op whose candidate it is, with the catalogue's operator that Reference names.
+func (k *Kernel) Op() *Op {
+	return &Op{Name: k.Name, Reference: k.Reference, Mode: Emulate, Tolerances: k.Tolerances, Invariants: k.Invariants,
+		InvariantsOff: k.InvariantsOff, DTypes: k.DTypes, Timeout: DefaultTimeout, Kernel: &OpKernel{k.Launch}}
 }
 
 // Policies say what a comparison with a baseline means.
@@ -207,6 +258,20 @@ func (c *Config) Op(name string) (*Op, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Subjects are the ops and, as ops, the kernels that are executed.
+func (c *Config) Subjects() []*Op {
+	var out []*Op
+	for i := range c.Ops {
+		out = append(out, &c.Ops[i])
+	}
+	for i := range c.Kernels {
+		if c.Kernels[i].Executed() {
+			out = append(out, c.Kernels[i].Op())
+		}
+	}
+	return out
 }
 
 // Kernel returns the kernel of that name.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"gpuemu/internal/compare"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 )
 
@@ -44,6 +46,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("schema = %+v, want the name of the op, two dims and an infinite domain", schema)
 	}
 	three, shared, stack := 0.3, 100, 16
+	at := func(line, col int) diag.Pos { return diag.Pos{File: "dir/gpuemu.toml", Line: line, Col: col} }
 	want := &Config{
 		Path: "dir/gpuemu.toml", Dir: "dir", Digest: got.Digest,
 		Project: Project{"kernels", "1.2.0", "triton", ".venv/bin/python"},
@@ -71,17 +74,19 @@ func TestFull(t *testing.T) {
 			Invariants: []string{"finite"}, InvariantsOff: []string{"non_negative"}, Schema: schema, Timeout: DefaultTimeout,
 		}, {
 			Name: "compiled", Mode: Emulate, Timeout: DefaultTimeout, Kernel: &OpKernel{Launch{PTX: "k.ptx", Entry: "k",
-				Grid: []string{"(N+255)/256", "2"}, Block: []string{"256"}, Shared: "1024",
-				Args: []any{"x", "y", "N", int64(3), 0.5}}},
+				Grid: []Expr{{"ceil(N / 256)", at(69, 10)}, {"2", at(69, 26)}}, Block: []Expr{{"256", at(70, 10)}},
+				Shared: Expr{"1024", at(71, 10)}, Args: []Expr{{"x", at(72, 10)}, {"y", at(72, 15)}, {"N", at(72, 20)},
+					{"3", at(72, 24)}, {"5e-01", at(72, 27)}, {"true", at(72, 32)}, {"-inf", at(72, 38)}},
+				Look: ptxvm.CheckBounds | ptxvm.CheckRace, Schedules: 4, Budget: 1000000}},
 		}},
 		Kernels: []Kernel{{
-			Name: "gemm", Source: "gemm.cu", Reference: "ref.py", SASS: "gemm.sass", Arch: "sm_90a",
-			Flags:      []string{"-DTILE=64", "-Iinclude"},
+			Name: "gemm", Reference: "ref.py", SASS: "gemm.sass", DTypes: []dtype.DType{dtype.Float16},
 			Tolerances: map[dtype.DType]compare.Tolerance{dtype.Float32: {Abs: 1e-3, Rel: 1e-3}},
 			Invariants: []string{"finite"},
 			Checks: ArtifactChecks{MaxRegisters: 128, MaxSpills: 4, MaxLocalMemory: 8, MaxShared: &shared, MaxStack: &stack,
 				RequiredPatterns: []string{"mma"}, ForbiddenPatterns: []string{"ld.local"}},
-			Launch: Launch{Cubin: "gemm.cubin"},
+			Launch: Launch{Cubin: "gemm.cubin", Source: "gemm.cu", Arch: "sm_90a", Flags: []string{"-DTILE=64", "-Iinclude"},
+				Look: ptxvm.AllChecks, Schedules: 1},
 		}},
 		Policies: Policies{true, 0.01, 0.2},
 		CI: CI{FuzzIterations: 500, Parallel: 4, RegressionThreshold: &three, ThoroughTimeout: 600 * time.Second,
@@ -138,8 +143,10 @@ func TestTablesAreIndependent(t *testing.T) {
 			head := s[strings.Index(s, "["):]
 			if strings.HasPrefix(head, name) || name == "[[ops" && strings.HasPrefix(head, "[ops") {
 				only.WriteString(s)
+				without.WriteString(strings.Repeat("\n", strings.Count(s, "\n"))) // places stay as they are
 			} else {
 				without.WriteString(s)
+				only.WriteString(strings.Repeat("\n", strings.Count(s, "\n")))
 			}
 		}
 		a, b := mustParse(t, only.String()), mustParse(t, without.String())
@@ -173,13 +180,14 @@ func TestModes(t *testing.T) {
 		{`op_script = "op.py:f"`, Worker, "op.py:f"},
 		{`candidate = "worker:./op --fast"`, Worker, "worker:./op --fast"},
 		{`candidate = "builtin:softmax"`, Worker, "builtin:softmax"},
-		{`candidate = "k.ptx"`, Emulate, "k.ptx"},
-		{`kernel = { ptx = "k.ptx" }`, Emulate, ""},
+		{"candidate = \"k.ptx\"\nkernel = { grid = [1], block = [1], args = [] }", Emulate, "emulate:k.ptx"},
+		{`kernel = { ptx = "k.ptx", entry = "f", grid = [1], block = [1], args = [] }`, Emulate, "emulate:k.ptx#f"},
+		{`kernel = { source = "k.cu", grid = [1], block = [1], args = [] }`, Emulate, "emulate:k.cu"},
+		{"candidate = \"op.py\"\nexecution_mode = \"script_based\"\nkernel = { ptx = \"k.ptx\" }", ScriptBased, "op.py"},
 		{"candidate = \"op.py\"\nop_script = \"op.py\"", ScriptBased, "op.py"},
 		{"candidate = \"op.py\"\nexecution_mode = \"client_side\"", ClientSide, "op.py"},
 		{`execution_mode = "script_based"`, ScriptBased, ""},
 		{`execution_mode = "worker"`, Worker, ""},
-		{`execution_mode = "emulate"`, Emulate, ""},
 		{`execution_mode = "daemon_side"`, DaemonOrchestrated, ""},
 		{`execution_mode = "daemon_orchestrated"`, DaemonOrchestrated, ""},
 	} {

@@ -10,6 +10,7 @@ import (
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/ptxvm"
 )
 
 // Limits of a project.
@@ -39,14 +40,17 @@ type aliases struct {
 
 // documentKeys are the tables of gpuemu.toml.
 func documentKeys(c *Config, a *aliases) []key {
-	ops, kernels := map[string]bool{}, map[string]bool{} // names seen so far
+	ops, kernels, executed := map[string]bool{}, map[string]bool{}, map[string]bool{} // names seen so far
 	return []key{
 		{"project", "what the project is", table(projectKeys(&c.Project), nil)},
 		{"validation", "what holds for every op that does not say otherwise", table(validationKeys(&c.Validation), nil)},
 		{"ops", "the ops under test, one entry each", tables(&c.Ops, maxOps, newOp, opKeys,
-			func(r *reader, n *node, o *Op) { r.checkOp(n, o, ops) })},
+			func(r *reader, n *node, o *Op) { r.checkOp(n, o, ops, executed) })},
 		{"kernels", "the compiled kernels, one entry each", tables(&c.Kernels, maxKernels, newKernel, kernelKeys,
-			func(r *reader, n *node, k *Kernel) { r.checkKernel(n, k, kernels) })},
+			func(r *reader, n *node, k *Kernel) {
+				r.checkKernel(n, k, kernels)
+				r.checkExecuted(n, k, ops, executed)
+			})},
 		{"policies", "what a comparison with a baseline means", table(policyKeys(&c.Policies), nil)},
 		{"ci", "runs of gpuemu ci and gpuemu test", table(ciKeys(&c.CI, a),
 			func(r *reader, n *node) { r.checkCI(n, &c.CI, a) })},
@@ -84,12 +88,9 @@ func validationKeys(v *Validation) []key {
 func newOp() Op { return Op{Timeout: DefaultTimeout} }
 
 func opKeys(o *Op) []key {
-	kernel := &OpKernel{}
+	kernel := &OpKernel{newLaunch()}
 	const entry = "default: the one called name, else the only one"
-	nested := table(launchKeys(&kernel.Launch, entry), func(r *reader, n *node) {
-		o.Kernel = kernel
-		r.needOne(n, "ptx", "cubin")
-	})
+	nested := table(launchKeys(&kernel.Launch, entry), func(*reader, *node) { o.Kernel = kernel })
 	return []key{
 		{"name", "the op's name, unique in the file", text(&o.Name).required()},
 		{"module", "where the op comes from: a Python module; informational, nothing depends on it", text(&o.Module)},
@@ -120,24 +121,35 @@ func opKeys(o *Op) []key {
 	}
 }
 
+func newLaunch() Launch { return Launch{Look: ptxvm.AllChecks, Schedules: 1} }
+
 // launchKeys are those of a compiled kernel; entry says what stands for a missing entry.
 func launchKeys(l *Launch, entry string) []key {
 	return []key{
 		{"ptx", "PTX file", text(&l.PTX)},
-		{"cubin", "compiled image", text(&l.Cubin)},
+		{"cubin", "compiled image; it is looked at, not executed", text(&l.Cubin)},
+		{"source", "source file; a .cu file without ptx, cubin and sass is compiled by nvcc or clang", text(&l.Source)},
+		{"arch", "what the source is compiled for, such as sm_90a; default: " + cudatool.DefaultArch, arch(&l.Arch)},
+		{"flags", "further arguments of the compiler", texts(&l.Flags)},
 		{"entry", "name of the kernel in that file; " + entry, text(&l.Entry)},
-		{"grid", `blocks along x, y, z: whole numbers or expressions, ["(N+255)/256"]`, extents(&l.Grid)},
+		{"grid", `blocks along x, y, z: whole numbers or expressions, ["ceil(N / 256)"]`, extents(&l.Grid)},
 		{"block", "threads along x, y, z: whole numbers or expressions", extents(&l.Block)},
 		{"shared", "bytes of dynamic shared memory: a whole number or an expression", size(&l.Shared, 0)},
-		{"args", "arguments in order: names of inputs, outputs and dimensions, expressions, or literal numbers",
-			items(&l.Args)},
+		{"args", "arguments in order: names of inputs and outputs, expressions, or literal numbers", items(&l.Args)},
+		{"checks", "what the emulator looks for: all, none, or some of bounds,uninit,race,barrier,async", checks(&l.Look)},
+		{"schedules", "orders of blocks and warps that are compared bit by bit; 1: none", between(&l.Schedules, 1,
+			maxSchedules)},
+		{"budget", "instructions of warps after which a launch is stopped; default: 2^32", budget(&l.Budget)},
 	}
 }
 
-func newKernel() Kernel { return Kernel{Checks: ArtifactChecks{MaxRegisters: 64}} }
+// maxSchedules is more orders than tell anything new.
+const maxSchedules = 10000
+
+func newKernel() Kernel { return Kernel{Checks: ArtifactChecks{MaxRegisters: 64}, Launch: newLaunch()} }
 
 func kernelKeys(k *Kernel) []key {
-	checks := table(append([]key{
+	limits := table(append([]key{
 		{"max_registers", "most registers per thread", count(&k.Checks.MaxRegisters, 0)},
 		{"max_spills", "most bytes of spill stores and loads per thread", count(&k.Checks.MaxSpills, 0)},
 		{"max_local_memory", "most bytes of local memory per thread", count(&k.Checks.MaxLocalMemory, 0)},
@@ -147,14 +159,13 @@ func kernelKeys(k *Kernel) []key {
 	}, limitKeys(&k.Checks)...), nil)
 	keys := append([]key{
 		{"name", "the kernel's name, unique in the file", text(&k.Name).required()},
-		{"source", "source file; a .cu file without ptx, cubin and sass is compiled by nvcc or clang", text(&k.Source)},
-		{"arch", "what the source is compiled for, such as sm_90a; default: " + cudatool.DefaultArch, arch(&k.Arch)},
-		{"flags", "further arguments of the compiler", texts(&k.Flags)},
 		{"sass", "listing of the machine code by cuobjdump -sass or nvdisasm", text(&k.SASS)},
-		{"reference", "what knows the right answer, as for ops", text(&k.Reference)},
+		{"reference", "the kernel is executed, too, and compared with this operator of the catalogue: builtin:NAME",
+			text(&k.Reference)},
+		{"dtypes", "number formats in which it is executed; default: those of [validation]", dtypes(&k.DTypes)},
 		{"tolerances", docTolerances, tolerances(&k.Tolerances)},
 		{"invariants", docInvariants, invariants(&k.Invariants, &k.InvariantsOff)},
-		{"artifact_checks", "limits on the compiled kernel", checks},
+		{"artifact_checks", "limits on the compiled kernel", limits},
 	}, launchKeys(&k.Launch, "default: the one called name, else all of them")...)
 	return append(keys, limitKeys(&k.Checks)...)
 }
@@ -193,14 +204,37 @@ func ciKeys(c *CI, a *aliases) []key {
 }
 
 // checkOp checks an op as a whole and derives its mode.
-func (r *reader) checkOp(n *node, o *Op, names map[string]bool) {
+func (r *reader) checkOp(n *node, o *Op, names, executed map[string]bool) {
 	r.unique(n, o.Name, names)
+	r.sameName(n, o.Name, executed)
 	if o.Candidate != "" && o.OpScript != "" && o.Candidate != o.OpScript {
 		r.fault(Conflict, n.byKey["op_script"].keyAt, "keep the one that is to be tested",
 			"ops has candidate = %q and op_script = %q", o.Candidate, o.OpScript)
 	}
-	if o.Mode == ModeUnset {
+	derived := o.Mode == ModeUnset
+	if derived {
 		o.Mode = o.derivedMode()
+	}
+	r.checkOpKernel(n, o, derived)
+}
+
+// checkOpKernel checks the kernel of an op, and that one which is to be emulated has one.
+func (r *reader) checkOpKernel(n *node, o *Op, derived bool) {
+	if k := o.Kernel; k != nil && k.PTX == "" && strings.HasSuffix(o.Candidate, ".ptx") {
+		k.PTX = o.Candidate
+	} else if k != nil {
+		r.needOne(n.byKey["kernel"], "ptx", "source", "cubin")
+	}
+	switch {
+	case derived && o.Kernel != nil && o.Mode != Emulate:
+		r.fault(Conflict, n.byKey["kernel"].keyAt, "keep the one that is to be tested, or set execution_mode",
+			"ops has candidate = %q and a kernel", o.Executable())
+	case o.Mode != Emulate:
+	case o.Kernel == nil:
+		r.fault(MissingKey, n.keyAt, "add [ops.kernel] with ptx, grid, block and args",
+			"%s is to be emulated and has no kernel", n.path())
+	default:
+		r.needAll(n.byKey["kernel"], "grid", "block", "args")
 	}
 }
 
@@ -236,6 +270,28 @@ func (r *reader) checkKernel(n *node, k *Kernel, names map[string]bool) {
 	}
 }
 
+// checkExecuted checks a kernel that is executed: its cases come from the catalogue, and its results have its name.
+func (r *reader) checkExecuted(n *node, k *Kernel, ops, executed map[string]bool) {
+	if !k.Executed() {
+		return
+	}
+	if !strings.HasPrefix(k.Reference, "builtin:") {
+		r.bad(n.byKey["reference"], `use "builtin:NAME" of gpuemu ops; a kernel with another reference is an op: [[ops]] `+
+			"with [ops.kernel]")
+	}
+	r.needAll(n, "args")
+	r.sameName(n, k.Name, ops)
+	executed[k.Name] = true
+}
+
+// sameName reports an op and a kernel that is executed with one name.
+func (r *reader) sameName(n *node, name string, others map[string]bool) {
+	if others[name] {
+		r.fault(Duplicate, n.byKey["name"].at, "give each its own name",
+			"an op and a kernel that is executed are both called %q", name)
+	}
+}
+
 // checkCI joins keys with their second names.
 func (r *reader) checkCI(n *node, c *CI, a *aliases) {
 	quick := n.byKey["quick"]
@@ -265,6 +321,15 @@ func (r *reader) unique(n *node, name string, seen map[string]bool) {
 		r.bad(at, "use a short name without control characters")
 	}
 	seen[name] = true
+}
+
+// needAll reports the keys that a table lacks.
+func (r *reader) needAll(n *node, keys ...string) {
+	for _, k := range keys {
+		if n.byKey[k] == nil {
+			r.fault(MissingKey, n.keyAt, "say how the kernel is launched", "%s has no %s", n.path(), k)
+		}
+	}
 }
 
 // needOne reports a table that has none of the keys.

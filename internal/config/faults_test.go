@@ -27,6 +27,9 @@ name = "x"
 tolerance_s = 1 #! 1 config-unknown-key: "tolerance_s" in ops | did you mean tolerances or tolerance?
 [ops.kernel]
 ptx = "x"
+grid = [1]
+block = [1]
+args = []
 grids = [1] #! 1 config-unknown-key: unknown key "grids" in ops.kernel | did you mean grid?
 [ci.quik] #! 5 config-unknown-key: unknown key "quik" in ci | did you mean quick?
 x.y.z = 1
@@ -92,7 +95,6 @@ attributes = { a = [1] } #! 20 config-wrong-type: ops.attributes.a is a list, wa
 kwargs = { a = [1, nan], b = 2020-01-01 } #! 20 config-bad-value: ops.kwargs.a is nan
 env = { "A=B" = "x", C = 1 } #! 9 config-bad-value: "A=B" cannot be the name of a variable
 schema = 3 #! 10 config-wrong-type: ops.schema is 3, want the name of an operator, or a table
-kernel = { entry = "k" } #! 1 config-missing-key: ops.kernel has none of ptx, cubin
 raw = "x\u0000" #! 7 config-wrong-type: want true or false
 module = "x\u0000" #! 10 config-bad-value: ops.module is | take out the character U+0000
 input_names = ["a", 3] #! 21 config-wrong-type: ops.input_names is 3, want a string`,
@@ -105,8 +107,57 @@ env = { C = 1 } #! 13 config-wrong-type: ops.env.C is 1, want a string
 ptx = "k.ptx"
 grid = [0] #! 9 config-bad-value: ops.kernel.grid is 0 | use a whole number from 1
 block = [1, 2, 3, 4] #! 9 config-wrong-type: want a list of one to three sizes
-shared = "N *" #! 10 config-bad-value: ops.kernel.shared is "N *"
-args = "x" #! 8 config-wrong-type: want a list of names, expressions and numbers`,
+shared = "N *" #! 13 config-bad-value: ops.kernel.shared: in "N *": unexpected token EOF | write it as ceil(N / 256)
+args = "x" #! 8 config-wrong-type: want a list of names, expressions and numbers
+checks = "bound" #! 10 config-bad-value: ops.kernel.checks is "bound" | all, none, or some of bounds
+schedules = 20000 #! 13 config-bad-value: ops.kernel.schedules is 20000 | use at most 10000
+budget = 0 #! 10 config-bad-value: ops.kernel.budget is 0 | use a whole number from 1`,
+	`[[ops]]
+name = "x"
+[ops.kernel]
+ptx = "k.ptx"
+grid = ["ceil(N // 256)"] #! 17 config-bad-value: there is no operator // | a / b rounds down
+block = ["\u004e //"] #! 10 config-bad-value: there is no operator //
+args = ["x", "x y"] #! 17 config-bad-value: ops.kernel.args: in "x y": unexpected token
+schedules = 0 #! 13 config-bad-value: ops.kernel.schedules is 0 | from 1
+budget = 1.5 #! 10 config-wrong-type: ops.kernel.budget is 1.5, want a whole number
+checks = 1 #! 10 config-wrong-type: ops.kernel.checks is 1`,
+	`[[ops]] #! 3 config-missing-key: ops is to be emulated and has no kernel | add [ops.kernel] with ptx
+name = "x"
+execution_mode = "emulate"
+[[ops]]
+name = "y"
+candidate = "f.py:f"
+[ops.kernel] #! 6 config-conflict: ops has candidate = "f.py:f" and a kernel | keep the one
+ptx = "k.ptx"
+[[kernels]]
+name = "z"
+ptx = "k.ptx"
+reference = "ref.py" #! 13 config-bad-value: kernels.reference is "ref.py" | use "builtin:NAME"
+grid = [1]
+block = [1]
+args = []
+[[kernels]]
+name = "y" #! 8 config-duplicate: an op and a kernel that is executed are both called "y" | give each its own name
+ptx = "k.ptx"
+reference = "builtin:relu"
+grid = [1]
+block = [1]
+args = []`,
+	`[[ops]]
+name = "x"
+kernel = { entry = "k", args = [2020-01-01] } #! 33 config-wrong-type: ops.kernel.args is 2020-01-01, want a name`,
+	`[[ops]]
+name = "x"
+kernel = { entry = "k", grid = [1], block = [1] } #! 1 config-missing-key: ops.kernel has`,
+	`[[kernels]] #! 3 config-missing-key: kernels has no args | say how
+name = "y"
+ptx = "k.ptx"
+reference = "builtin:relu"
+grid = [1]
+block = [1]
+[[ops]]
+name = "y" #! 8 config-duplicate: an op and a kernel that is executed are both called "y" | give each its own name`,
 	`[[ops]]
 name = "x"
 [ops.schema]

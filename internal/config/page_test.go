@@ -172,7 +172,7 @@ var samples = map[string]any{
 	"attributes": map[string]any{"axis": 1}, "kwargs": map[string]any{"axis": 1}, "env": map[string]any{"A": "b"},
 	"schema": "softmax", "grid": []any{2}, "block": []any{"N"}, "shared": 7, "args": []any{"x", 1},
 	"execution_mode": "worker", "required_patterns": []any{"mma.*"}, "forbidden_patterns": []any{"ld.local"},
-	"arch": "sm_90a",
+	"arch": "sm_90a", "checks": "race",
 }
 
 // sample returns a value that the schema allows and that is not the default.
@@ -210,7 +210,8 @@ func sample(t *testing.T, name string, s *jsonschema.Schema) any {
 
 // complete is what a table cannot do without.
 var complete = map[string]map[string]any{
-	"ops": {"name": "x"}, "kernels": {"name": "x", "source": "x.cu"}, "ops.kernel": {"ptx": "x.ptx"},
+	"ops": {"name": "x"}, "kernels": {"name": "x", "source": "x.cu"},
+	"ops.kernel": {"ptx": "x.ptx", "grid": []any{1}, "block": []any{1}, "args": []any{}},
 }
 
 // document returns the text in which the table at a path, "ops.kernel", has a content besides what it needs.

@@ -150,25 +150,6 @@ func (r *reader) plain(n *node) bool {
 	return ok
 }
 
-// items reads a list of scalars.
-func items(dst *[]any) value {
-	const kind = "a list of names, expressions and numbers"
-	return value{kind: kind, schema: func() map[string]any {
-		return map[string]any{"type": "array", "maxItems": maxList,
-			"items": map[string]any{"type": []string{"number", "boolean", "string"}}}
-	}, read: func(r *reader, n *node) {
-		if _, ok := n.val.([]any); !ok || len(n.items) > maxList {
-			r.wrong(n, kind)
-			return
-		}
-		for _, item := range n.items {
-			if v, ok := r.scalar(item, "a name, an expression or a number"); ok {
-				*dst = append(*dst, v)
-			}
-		}
-	}}
-}
-
 // environment reads a table of environment variables.
 func environment(dst *map[string]string) value {
 	return value{kind: "a table NAME = string", schema: func() map[string]any {

@@ -11,7 +11,6 @@ import (
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
-	"gpuemu/internal/opspec"
 	"gpuemu/internal/pattern"
 	"gpuemu/internal/tensor"
 )
@@ -466,58 +465,4 @@ func notEmpty(v value) value {
 		read(r, n)
 	}
 	return v
-}
-
-// extents reads the three sizes of a grid or block: integers, or expressions over dimensions and attributes.
-func extents(dst *[]string) value {
-	const kind = "a list of one to three sizes"
-	return value{kind: kind, schema: func() map[string]any {
-		return map[string]any{"type": "array", "minItems": 1, "maxItems": 3, "items": sizeSchema(1)}
-	}, read: func(r *reader, n *node) {
-		if _, ok := n.val.([]any); !ok || len(n.items) == 0 || len(n.items) > 3 {
-			r.wrong(n, kind)
-			return
-		}
-		var out []string
-		for _, item := range n.items {
-			if s, ok := r.size(item, 1); ok {
-				out = append(out, s)
-			}
-		}
-		*dst = out
-	}}
-}
-
-// size reads one such size from low.
-func size(dst *string, low int64) value {
-	return value{kind: "a size", schema: func() map[string]any { return sizeSchema(low) }, read: func(r *reader, n *node) {
-		if s, ok := r.size(n, low); ok {
-			*dst = s
-		}
-	}}
-}
-
-func sizeSchema(low int64) map[string]any {
-	return map[string]any{"anyOf": []any{
-		map[string]any{"type": "integer", "minimum": low, "maximum": math.MaxInt32},
-		map[string]any{"type": "string", "minLength": 1, "maxLength": opspec.MaxExprLen}}}
-}
-
-func (r *reader) size(n *node, low int64) (string, bool) {
-	switch v := n.val.(type) {
-	case int64:
-		if v < low || v > math.MaxInt32 {
-			r.bad(n, "use a whole number from "+strconv.FormatInt(low, 10))
-			return "", false
-		}
-		return strconv.FormatInt(v, 10), true
-	case string:
-		if _, err := opspec.ParseExpr(v); err != nil {
-			r.fault(BadValue, n.at, diag.HintOf(err), "%s is %s: %w", n.path(), r.text(n), err)
-			return "", false
-		}
-		return v, true
-	}
-	r.wrong(n, `a whole number or an expression such as "(N+255)/256"`)
-	return "", false
 }
