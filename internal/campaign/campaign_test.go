@@ -2,6 +2,7 @@ package campaign
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -148,7 +149,11 @@ func seed(n uint64) *uint64 { return &n }
 // essence is a result without times.
 func essence(r verdict.Result) string {
 	r.Time, r.Duration, r.CandidateTime, r.ReferenceTime = time.Time{}, 0, 0, 0
-	return fmt.Sprintf("%+v", r)
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
 
 func TestRightAndWrongCandidates(t *testing.T) {

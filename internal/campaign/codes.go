@@ -11,6 +11,8 @@ const (
 	UnknownAttr diag.Code = "campaign-unknown-attr"
 	// InputNames means that an op's input names do not fit the catalogue entry it refers to.
 	InputNames diag.Code = "campaign-input-names"
+	// Layouts means that an op asks for memory layouts that its kernel is not told of.
+	Layouts diag.Code = "campaign-layouts"
 	// NothingToRun means that the configuration and the options leave no case at all.
 	NothingToRun diag.Code = "campaign-nothing-to-run"
 	// BadOptions means that an option of a run is out of range or contradicts another.

@@ -107,7 +107,7 @@ func (e *Engine) newExecutor(p Project, subjects []*subject, slots int, why purp
 			continue
 		}
 		if s.candidate != "" && s.blocked == nil {
-			if err := x.open(s, x.candidates, s.candidate); err != nil {
+			if err := x.openCandidate(s); err != nil {
 				x.close()
 				return nil, fmt.Errorf("op %q: candidate: %w", s.name, err)
 			}
@@ -121,6 +121,19 @@ func (e *Engine) newExecutor(p Project, subjects []*subject, slots int, why purp
 		}
 	}
 	return x, nil
+}
+
+func (x *executor) openCandidate(s *subject) error {
+	if s.launch == nil {
+		return x.open(s, x.candidates, s.candidate)
+	}
+	r, err := runner.NewKernel(runner.KernelSpec{Op: s.name, Launch: s.launch, Dir: x.project.dir(), Workers: s.workers,
+		Timeout: s.timeout})
+	if err != nil {
+		return err
+	}
+	x.candidates[s] = r
+	return nil
 }
 
 func (x *executor) open(s *subject, into map[*subject]runner.Runner, target string) error {
@@ -217,7 +230,10 @@ func (x *executor) targetFiles(target string) []string {
 	if _, ok := builtinName(target); ok || target == "" {
 		return nil
 	}
-	if command, ok := strings.CutPrefix(target, "worker:"); ok {
+	if kernel, ok := strings.CutPrefix(target, config.EmulatePrefix); ok {
+		kernel, _, _ = strings.Cut(kernel, "#")
+		files = []string{kernel}
+	} else if command, ok := strings.CutPrefix(target, "worker:"); ok {
 		files = strings.Fields(command)
 	} else if i := strings.LastIndex(target, ".py:"); i >= 0 {
 		files = []string{target[:i+len(".py")]}

@@ -81,7 +81,7 @@ func (x *executor) attempt(
 	reply, err := invoke(ctx, x.candidate(s), s.call(c, inputs, false))
 	seen := observed{}
 	if err == nil {
-		seen.modified = reply.Modified
+		seen.modified, seen.findings, seen.dropped = reply.Modified, reply.Findings, reply.Dropped
 		if s.asksTwice() {
 			var second *runner.Reply
 			if second, err = invoke(ctx, x.candidate(s), s.call(c, inputs, false)); err == nil {
@@ -143,7 +143,8 @@ func invoke(ctx context.Context, r runner.Runner, call *runner.Call) (*runner.Re
 // blame is the verdict for what a candidate did instead of replying: its own doing is an error, the rest not_run.
 func blame(r verdict.Reason) verdict.Verdict {
 	switch r {
-	case verdict.NotStarted, verdict.MissingPackage, verdict.WorkerLost, verdict.Unsupported, verdict.NoCandidate:
+	case verdict.NotStarted, verdict.MissingPackage, verdict.WorkerLost, verdict.Unsupported, verdict.NoCandidate,
+		verdict.OverBudget:
 		return verdict.NotRun
 	}
 	return verdict.Error

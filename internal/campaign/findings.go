@@ -21,6 +21,21 @@ var findingHints = map[verdict.Reason]string{
 	verdict.InputModified: "work on a copy, or set invariants = { inputs_unchanged = false } if it is meant to",
 	verdict.Nondeterministic: "look for a race or a missing barrier; " +
 		"sums by atomic operations differ from run to run as well",
+
+	verdict.OutOfBoundsWrite: "check the index of every store against the size of its tensor, in the last tile above all",
+	verdict.OutOfBoundsRead:  "check the index of every load against the size of its tensor, in the last tile above all",
+	verdict.Misaligned:       "a vector access needs an address that is a multiple of its size: do rows begin at one?",
+	verdict.Race:             "put a barrier between the accesses, or make them atomic",
+	verdict.AsyncHazard:      "wait for the copies before what they bring is read: wait_group, then a barrier",
+	verdict.BarrierDivergence: "let all threads of the block come to the barrier: guard the work, not the barrier, and " +
+		"do not return early",
+	verdict.BadMask:       "the mask names the lanes that execute the instruction, no more and no fewer",
+	verdict.Deadlock:      "who waits for whom? blocks of a grid need not run at the same time",
+	verdict.Assertion:     "the kernel's own assert does not hold",
+	verdict.Trap:          "the kernel stops itself",
+	verdict.Uninitialised: "set shared memory, registers and local arrays before they are used, in the last tile too",
+	verdict.Unwritten: "does the grid cover every element, and does every thread store its own? " +
+		"sizes that are no multiple of the tile are where this happens",
 }
 
 // compareRuns adds a finding where two executions on the same inputs gave other bits.
@@ -34,8 +49,8 @@ func compareRuns(list []verdict.Finding, name string, got, again *tensor.Tensor)
 }
 
 // conclude lets findings decide on the case. They are the cause where elements are wrong too; a candidate that returned
-// no output at all keeps that reason.
-func (s *subject) conclude(res *verdict.Result, run observed) {
+// no output at all keeps that reason. decided says that the outputs could be judged.
+func (s *subject) conclude(res *verdict.Result, run observed, decided bool) {
 	list := slices.Clone(run.findings)
 	for _, name := range run.modified {
 		list = append(list, verdict.Finding{Kind: string(verdict.InputModified), Name: name,
@@ -52,10 +67,22 @@ func (s *subject) conclude(res *verdict.Result, run observed) {
 		return slices.Index(order, verdict.Reason(a.Kind)) - slices.Index(order, verdict.Reason(b.Kind))
 	})
 	var sentences []string
-	for _, f := range list {
+	more := run.dropped
+	for i, f := range list {
+		if i > 0 && f.Site != nil { // those of the emulator are long, and the list has them
+			more++
+			continue
+		}
 		sentences = append(sentences, f.Sentence)
 	}
-	res.Findings = list
+	if more > 0 {
+		sentences = append(sentences, fmt.Sprintf("further findings: %d", more))
+	}
+	numeric := res.Verdict
+	if numeric == verdict.Undecided && decided {
+		numeric = verdict.Pass
+	}
+	res.Findings, res.FindingsDropped, res.Numeric = list, run.dropped, &numeric
 	if res.Verdict == verdict.Error {
 		res.Message += "; " + strings.Join(sentences, "; ")
 		return

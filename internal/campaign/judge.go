@@ -29,7 +29,8 @@ type expected struct {
 type observed struct {
 	modified []string          // inputs that the candidate wrote to; nil: not known
 	second   []tensor.Named    // outputs of a second execution; nil: there was none
-	findings []verdict.Finding // of a client
+	findings []verdict.Finding // of a client or of the emulator
+	dropped  int               // findings that are not in the list
 }
 
 // again returns the output of the second execution that stands for the one of that name and place.
@@ -53,7 +54,7 @@ func (s *subject) judge(
 	if msg != "" {
 		res.Verdict, res.Reason, res.Message = verdict.Error, verdict.WrongOutputs, msg
 		res.Hint = "return an array, a tuple in the order of the outputs, or a dict by their names"
-		s.conclude(res, run)
+		s.conclude(res, run, false)
 		return nil
 	}
 	decided := false
@@ -89,7 +90,7 @@ func (s *subject) judge(
 			return err
 		}
 	}
-	s.conclude(res, run)
+	s.conclude(res, run, decided)
 	switch {
 	case res.Verdict != verdict.Undecided: // failed above
 	case decided:

@@ -228,8 +228,8 @@ func chooseSubjects(cfg *config.Config, names []string) ([]*subject, error) {
 		if cfg == nil {
 			return nil, nil
 		}
-		for i := range cfg.Ops {
-			s, err := newSubject(cfg, &cfg.Ops[i])
+		for _, op := range cfg.Subjects() {
+			s, err := newSubject(cfg, op)
 			if err != nil {
 				return nil, err
 			}
@@ -254,11 +254,11 @@ func chooseSubjects(cfg *config.Config, names []string) ([]*subject, error) {
 func resolveSubject(cfg *config.Config, name string) (*subject, error) {
 	var known []string
 	if cfg != nil {
-		if op, ok := cfg.Op(name); ok {
-			return newSubject(cfg, op)
-		}
-		for i := range cfg.Ops {
-			known = append(known, cfg.Ops[i].Name)
+		for _, op := range cfg.Subjects() {
+			if op.Name == name {
+				return newSubject(cfg, op)
+			}
+			known = append(known, op.Name)
 		}
 	}
 	s, ok := catalogueSubject(name)
@@ -360,15 +360,16 @@ func extendedStreams(s *subject, st gen.Strategy, seed uint64) ([]*gen.Stream, e
 	return out, nil
 }
 
-// addKernels lists the kernels of the configuration that are to be executed: none can be, and the run says so.
+// addKernels lists the kernels that have something to be compared with and no launch: they cannot be run, and the run
+// says so.
 func (p *plan) addKernels(cfg *config.Config) {
 	for i := range cfg.Kernels {
 		k := &cfg.Kernels[i]
-		if k.Reference == "" {
-			continue // only its artifact is looked at
+		if k.Reference == "" || k.Executed() {
+			continue // only its artifact is looked at, or it is a subject
 		}
 		p.add(segment{count: 1, label: "kernel " + k.Name, subject: &subject{name: k.Name, blocked: &blocked{
-			verdict.Unsupported, "running compiled kernels is not part of this version",
-			"validate it through an op with a candidate"}}})
+			verdict.NoCandidate, "the kernel has a reference, and nothing says how to launch it",
+			"add grid, block and args (docs/emulate.md), or leave reference out"}}})
 	}
 }

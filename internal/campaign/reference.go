@@ -285,7 +285,7 @@ func (s *subject) program() (*opspec.Program, error) {
 
 // call is what a runner is given for a case.
 func (s *subject) call(c opspec.Case, inputs map[string]*tensor.Tensor, reference bool) *runner.Call {
-	call := &runner.Call{Op: s.name, Case: c.String(), Seed: c.Seed, DType: c.DType, Reference: reference}
+	call := &runner.Call{Op: s.name, Case: c.String(), Seed: c.Seed, DType: c.DType, Dims: c.Dims, Reference: reference}
 	for _, in := range c.Inputs { // schema order
 		call.Inputs = append(call.Inputs, tensor.Named{Name: in.Name, Tensor: inputs[in.Name]})
 	}

@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/invariant"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -30,6 +31,8 @@ type subject struct {
 
 	candidate string // target of the runner; "": none, the op is executed by a client
 	reference string // target of the runner, or builtin:NAME; "": none
+	// launch, where set, is how the candidate is launched: a compiled kernel on the emulator.
+	launch *runner.Launch
 	// blocked, where set, is why no case of the subject can be executed here.
 	blocked *blocked
 
@@ -196,16 +199,38 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 	if s.rules.regime == compare.RegimeUnset {
 		s.rules.regime = c.Validation.Regime
 	}
+	if op.Mode == config.Emulate {
+		if err := s.emulate(op); err != nil {
+			return fail(err)
+		}
+	}
 	s.block(op)
 	return s, nil
+}
+
+// emulate makes the op's kernel the candidate. A kernel that is told no strides gets contiguous inputs.
+func (s *subject) emulate(op *config.Op) error {
+	l := &op.Kernel.Launch
+	var err error
+	if s.launch, err = runner.NewLaunch(l, s.schema, s.kwargs); err != nil {
+		return err
+	}
+	if s.launch.TakesStrides() {
+		return nil
+	}
+	for _, layout := range op.Layouts {
+		if layout != tensor.Contiguous {
+			return diag.Errorf(Layouts, "pass strides as x.strides[0], or leave layouts out",
+				"layouts has %s, and the launch tells the kernel no strides", layout).At(s.launch.Grid[0].Pos)
+		}
+	}
+	s.layouts = []tensor.Layout{tensor.Contiguous}
+	return nil
 }
 
 // block notes why the subject's cases cannot be executed, if so.
 func (s *subject) block(op *config.Op) {
 	switch {
-	case op.Mode == config.Emulate:
-		s.blocked = &blocked{verdict.Unsupported, "running compiled kernels is not part of this version",
-			"give the op a candidate (file.py:function or a script)"}
 	case op.Mode == config.ClientSide || s.candidate == "":
 		s.candidate = ""
 		s.blocked = &blocked{verdict.NoCandidate, "nothing to execute is configured: the op runs on the client's side",

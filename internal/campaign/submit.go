@@ -303,7 +303,7 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	run := observed{findings: sub.Findings, second: sub.Again}
 	if f := sub.Failure; f != nil {
 		res.Verdict, res.Reason, res.Message, res.Hint, res.Stderr = blame(f.Reason), f.Reason, f.Msg, f.Hint, f.Stderr
-		subj.conclude(res, run)
+		subj.conclude(res, run, false)
 		return res, nil
 	}
 	wants, failure, err := s.wanted(ctx, subj, in, sub, res)

@@ -149,7 +149,7 @@ func TestSubmitFindings(t *testing.T) {
 		t.Errorf("wrong shape: %+v, %+v", r, e)
 	}
 	for name, f := range map[string]wire.CaseFinding{
-		"unknown": {Kind: "race", Sentence: "x"}, "mismatch": {Kind: "mismatch", Sentence: "x"}, "mute": {Kind: "overrun"},
+		"unknown": {Kind: "odd", Sentence: "x"}, "mismatch": {Kind: "mismatch", Sentence: "x"}, "mute": {Kind: "overrun"},
 	} {
 		if _, e := x.one(t, wire.SubmitHeader{Findings: []wire.CaseFinding{f}}, output(x.right)); e == nil ||
 			e.Code != string(campaign.BadOptions) {

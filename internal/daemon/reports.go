@@ -26,6 +26,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/report"
 	"gpuemu/internal/store"
+	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
@@ -554,8 +555,7 @@ func (s *Server) coverage(w http.ResponseWriter, r *http.Request) error {
 // coverageOps says what of a configuration could be exercised.
 func coverageOps(cfg *config.Config) []report.CoverageOp {
 	var out []report.CoverageOp
-	for i := range cfg.Ops {
-		op := &cfg.Ops[i]
+	for _, op := range cfg.Subjects() {
 		c := report.CoverageOp{Name: op.Name, Candidate: op.Executable(), Reference: op.Reference}
 		dtypes, layouts, values := op.DTypes, op.Layouts, op.Values
 		if len(dtypes) == 0 {
@@ -563,6 +563,9 @@ func coverageOps(cfg *config.Config) []report.CoverageOp {
 		}
 		if len(layouts) == 0 {
 			layouts = cfg.Validation.Layouts
+		}
+		if op.Mode == config.Emulate && !op.Kernel.NamesStrides() {
+			layouts = []tensor.Layout{tensor.Contiguous}
 		}
 		if values == "" {
 			values = cfg.Validation.Values

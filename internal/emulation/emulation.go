@@ -25,6 +25,7 @@ type Options struct {
 	Checks    ptxvm.Checks     // 0: all
 	Schedules int              // orders of blocks and warps that are compared; 0 and 1: none
 	Budget    uint64           // instructions of warps; 0: the usual limit
+	Workers   int              // blocks that run at the same time; 0: one per processor
 	Counters  bool             // count what happens
 	Trace     func(ptxvm.Step) // told of every instruction; nil: nobody
 }
@@ -64,7 +65,8 @@ func KernelName(file *ptx.File, entry string) string {
 // kernel is not executed here or not to its end, any other one that the launch does not fit the kernel.
 func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options) (*Document, error) {
 	vm := &ptxvm.Launch{Grid: dim(l.Grid), Block: dim(l.Block), DynamicShared: l.DynamicShared, Checks: o.Checks,
-		MaxSteps: o.Budget, Schedules: o.Schedules, Seed: 1, Context: ctx, Counters: o.Counters, Trace: o.Trace}
+		Workers: o.Workers, MaxSteps: o.Budget, Schedules: o.Schedules, Seed: 1, Context: ctx,
+		Counters: o.Counters, Trace: o.Trace}
 	for i := range l.Args {
 		a := &l.Args[i]
 		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),

@@ -28,6 +28,12 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	for _, f := range r.Findings {
 		add("finding %s%s: %s", clean(f.Kind), of(f.Name), clean(f.Sentence))
 	}
+	if r.FindingsDropped > 0 {
+		add("further findings: %d", r.FindingsDropped)
+	}
+	if r.Numeric != nil && *r.Numeric == verdict.Pass {
+		add("the values are right all the same")
+	}
 	for i := range r.Outputs {
 		o := &r.Outputs[i]
 		if o.Mismatched == 0 && !verbose {

@@ -10,5 +10,6 @@ const (
 	TargetNotExec     diag.Code = "runner-target-not-exec"    // a script is neither Python nor executable
 	BuiltinUnknown    diag.Code = "runner-builtin-unknown"    // builtin:NAME names no operator of the catalogue
 	PythonMissing     diag.Code = "runner-python-missing"     // no Python interpreter where one is named, or none at all
+	BadLaunch         diag.Code = "runner-launch"             // grid, block, shared or args of a kernel do not fit it
 	TargetUnsupported diag.Code = "runner-target-unsupported" // this system cannot execute candidates
 )

@@ -1,5 +1,5 @@
 // Package runner executes candidates and references on cases: functions in persistent workers, one-shot scripts
-// through a fork server or plain processes, and the catalogue's own references.
+// through a fork server or plain processes, compiled kernels on the emulator, and the catalogue's own references.
 //
 // It neither judges outputs (package campaign does) nor chooses cases. The main types are Runner, Call and Failure.
 // What goes wrong with the executed code is a *Failure with a reason; any other error is a fault of gpuemu or a
@@ -32,7 +32,8 @@ type Call struct {
 	DType   dtype.DType
 	Inputs  []tensor.Named // schema order, in their real layouts; not modified
 	Attrs   opspec.Attrs   // attributes of the case and the op's kwargs
-	Outputs []Output       // schema order; empty where the op has no schema of outputs
+	Dims    []opspec.DimValue
+	Outputs []Output // schema order; empty where the op has no schema of outputs
 	// Reference: the reply may have any float type, float64 is welcome. A candidate must return the declared types.
 	Reference bool
 }
@@ -51,6 +52,9 @@ type Reply struct {
 	Time    time.Duration  // spent in the user's code, as far as the process reports it; else the whole call
 	// Modified names the inputs that the code wrote to, where the runner can tell.
 	Modified []string
+	// Findings are what the emulator saw of the execution, and Dropped how many more there were.
+	Findings []verdict.Finding
+	Dropped  int
 
 	image []byte // what the outputs lie in, if it can be used again
 }

@@ -27,6 +27,10 @@ type Result struct {
 	Invariants []Invariance `json:"invariants,omitempty"`
 	// Findings are what was seen of the execution beside its outputs. Their kinds are reasons (FindingReasons).
 	Findings []Finding `json:"findings,omitempty"`
+	// FindingsDropped are further ones that are not in the list.
+	FindingsDropped int `json:"findings_dropped,omitempty"`
+	// Numeric is the verdict that the outputs alone deserve, where there are findings, which decide as well.
+	Numeric *Verdict `json:"numeric,omitempty"`
 
 	Stderr string `json:"stderr,omitempty"` // tail of what the candidate (or the failing reference) printed
 	// Inputs is the key of the inputs in the store; "" where they are regenerated from Case.
@@ -81,6 +85,20 @@ type Finding struct {
 	Kind     string `json:"kind"`
 	Name     string `json:"name,omitempty"` // of the tensor, for one on an execution
 	Sentence string `json:"sentence"`
+	Site     *Site  `json:"site,omitempty"` // of one of the emulator
+}
+
+// Site is where the emulator saw something: which thread first, at which instruction. Source and Line are "" and 0
+// where the PTX does not name its source.
+type Site struct {
+	Source      string `json:"source"`
+	Line        int    `json:"line"`
+	PTX         string `json:"ptx"`
+	PTXLine     int    `json:"ptx_line"`
+	Block       [3]int `json:"block"`
+	Thread      [3]int `json:"thread"`
+	Instruction string `json:"instruction"`
+	Count       int    `json:"count"` // how often threads did it
 }
 
 // Element is one wrong element. Values are text: exact, and NaN and Inf survive JSON.

@@ -81,9 +81,27 @@ const (
 	Nondeterministic Reason = "nondeterministic"  // a second execution on the same inputs gave other bits
 )
 
+// The reasons of Fail that the emulator finds; they are the classes of its findings (docs/emulate.md). Nondeterministic
+// is one, too.
+const (
+	OutOfBoundsWrite  Reason = "oob_write"
+	OutOfBoundsRead   Reason = "oob_read"
+	Misaligned        Reason = "misaligned"
+	Race              Reason = "race"
+	AsyncHazard       Reason = "async_hazard"
+	BarrierDivergence Reason = "barrier_divergence"
+	BadMask           Reason = "bad_mask"
+	Deadlock          Reason = "deadlock"
+	Assertion         Reason = "assert"
+	Trap              Reason = "trap"
+	Uninitialised     Reason = "uninit"
+	Unwritten         Reason = "unwritten"
+)
+
 // FindingReasons returns the reasons that are findings, the one that explains most first.
 func FindingReasons() []Reason {
-	return []Reason{Overrun, NotFullyWritten, InputModified, Nondeterministic}
+	return []Reason{Overrun, OutOfBoundsWrite, OutOfBoundsRead, Misaligned, Race, AsyncHazard, BarrierDivergence, BadMask,
+		Deadlock, Assertion, Trap, Uninitialised, Unwritten, NotFullyWritten, InputModified, Nondeterministic}
 }
 
 // The reasons of Error: what a candidate did on a valid case.
@@ -104,7 +122,8 @@ const (
 	NoCandidate      Reason = "no_candidate"      // nothing to execute is configured
 	NotStarted       Reason = "not_started"       // the interpreter or the program could not be started
 	MissingPackage   Reason = "missing_package"   // a package the case needs is not installed
-	Unsupported      Reason = "unsupported"       // the case cannot be expressed by this runner
+	Unsupported      Reason = "unsupported"       // the case cannot be expressed or executed by this runner
+	OverBudget       Reason = "over_budget"       // the emulator stopped the kernel at its limit of instructions or time
 	ReferenceFailed  Reason = "reference_failed"  // there is nothing to compare with
 	ReferenceDiffers Reason = "reference_differs" // the user's reference disagrees with the catalogue
 	WorkerLost       Reason = "worker_lost"       // a process was killed from outside

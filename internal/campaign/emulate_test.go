@@ -1,0 +1,169 @@
+package campaign
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
+	"gpuemu/internal/verdict"
+)
+
+// kernelOp is an op whose candidate is a kernel of the example.
+func kernelOp(name, schema, more string) string {
+	return fmt.Sprintf("\n[[ops]]\nname = %q\nschema = %q\n[ops.kernel]\nptx = \"softmax.ptx\"\ngrid = [\"B * S\"]\n"+
+		"block = [32]\nargs = [\"input\", \"output\", \"H\"]\nentry = %q\n%s\n", name, schema, name, more)
+}
+
+// newEmulated makes a project with the kernels of examples/emulate.
+func newEmulated(t *testing.T, text string) *trial {
+	t.Helper()
+	tr := newTrial(t, head+text)
+	module, err := os.ReadFile(filepath.Join(testkit.Root(t), "examples", "emulate", "softmax.ptx"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr.write("softmax.ptx", string(module))
+	return tr
+}
+
+// TestEmulated: the sound kernel passes every kind of shape, empty ones included; the planted one is found although its
+// values are right, and the results do not depend on how many cases run at once.
+func TestEmulated(t *testing.T) {
+	tr := newEmulated(t, kernelOp("softmax", "softmax", "")+kernelOp("softmax_over", "softmax", "schedules = 2"))
+	var want []string
+	for _, parallel := range []int{1, 3} {
+		sum, results := tr.run(KindTest, Options{Parallel: parallel})
+		if len(results) != 24 || sum.ExitCode() != 1 {
+			t.Fatalf("%d results, exit code %d", len(results), sum.ExitCode())
+		}
+		for i, r := range results {
+			switch {
+			case parallel == 1:
+				want = append(want, essence(r))
+			case essence(r) != want[i]:
+				t.Errorf("parallel %d: case %d differs:\n%s\n%s", parallel, i, essence(r), want[i])
+			}
+			if r.Op == "softmax" && r.Verdict != verdict.Pass && r.Verdict != verdict.Undecided {
+				t.Errorf("the sound kernel: %+v", r)
+			}
+			if r.Op != "softmax_over" || !r.Verdict.Failed() {
+				continue
+			}
+			if r.Reason != verdict.OutOfBoundsWrite || r.Numeric == nil || *r.Numeric == verdict.Fail || r.Hint == "" ||
+				len(r.Findings) == 0 || r.Findings[0].Site == nil || r.Findings[0].Site.Source != "softmax.cu" ||
+				!strings.HasPrefix(r.Message, r.Findings[0].Sentence) {
+				t.Errorf("the planted kernel: %s", essence(r))
+			}
+		}
+		for _, o := range sum.Ops {
+			if o.Op == "softmax_over" && o.Failed < 4 || o.NotRun > 0 {
+				t.Errorf("%+v", o)
+			}
+		}
+	}
+}
+
+// TestEmulatedSession: a failing case is replayed and shrunk; a kernel that was edited is read anew.
+func TestEmulatedSession(t *testing.T) {
+	tr := newEmulated(t, kernelOp("softmax_over", "softmax", ""))
+	target := Target{Op: "softmax_over", Case: "softmax_over dtype=float32 dims=B:2,S:3,H:70 attrs=math:gpu " +
+		"in=input:float32[2,3,70]:contiguous:normal seed=9 gen=1"}
+	r, err := tr.Reproduce(t.Context(), tr.project, target)
+	if err != nil || !r.StillFails() || r.Result.Reason != verdict.OutOfBoundsWrite {
+		t.Fatalf("Reproduce = %+v, %v", r, err)
+	}
+	m, err := tr.Minimise(t.Context(), tr.project, MinimiseRequest{Target: target, MaxIters: 60})
+	if err != nil || m.Result.Reason != verdict.OutOfBoundsWrite || m.Case.Inputs[0].Shape.Elems() != 1 {
+		t.Fatalf("Minimise = %+v, %v", m, err)
+	}
+	path := filepath.Join(tr.project.Config.Dir, "softmax.ptx")
+	module, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sound := strings.ReplaceAll(string(module), "softmax_over", "planted")
+	sound = strings.ReplaceAll(sound, "softmax(", "softmax_over(")
+	sound = strings.ReplaceAll(sound, "softmax_param", "softmax_over_param")
+	tr.write("softmax.ptx", sound)
+	if r, err = tr.Reproduce(t.Context(), tr.project, target); err != nil || r.Result.Verdict != verdict.Pass {
+		t.Errorf("Reproduce of a mended kernel = %+v, %v", r.Result, err)
+	}
+}
+
+// stridedModule has a relu that is told the strides of its input. A block is 64 elements of one row.
+const stridedModule = `.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry relu(.param .u64 x, .param .u64 y, .param .u32 n, .param .u64 sb, .param .u64 ss, .param .u64 sh)
+{
+	.reg .pred %p1;
+	.reg .b32 %r<10>;
+	.reg .f32 %f<3>;
+	.reg .b64 %rd<20>;
+	ld.param.u64 %rd1, [x];
+	ld.param.u64 %rd2, [y];
+	ld.param.u32 %r1, [n];
+	ld.param.u64 %rd3, [sb];
+	ld.param.u64 %rd4, [ss];
+	ld.param.u64 %rd5, [sh];
+	mov.u32 %r2, %ctaid.x;
+	mov.u32 %r3, %tid.x;
+	mad.lo.s32 %r4, %r2, 64, %r3;
+	setp.ge.s32 %p1, %r4, %r1;
+	@%p1 bra done;
+	mov.u32 %r5, %ctaid.y;
+	mov.u32 %r6, %ctaid.z;
+	cvt.u64.u32 %rd6, %r4;
+	cvt.u64.u32 %rd7, %r5;
+	cvt.u64.u32 %rd8, %r6;
+	mul.lo.s64 %rd9, %rd6, %rd5;
+	mad.lo.s64 %rd10, %rd7, %rd4, %rd9;
+	mad.lo.s64 %rd11, %rd8, %rd3, %rd10;
+	shl.b64 %rd12, %rd11, 2;
+	add.s64 %rd13, %rd1, %rd12;
+	ld.global.f32 %f1, [%rd13];
+	max.NaN.f32 %f2, %f1, 0f00000000;
+	mov.u32 %r7, %nctaid.y;
+	mad.lo.s32 %r8, %r6, %r7, %r5;
+	mad.lo.s32 %r9, %r8, %r1, %r4;
+	mul.wide.s32 %rd14, %r9, 4;
+	add.s64 %rd15, %rd2, %rd14;
+	st.global.f32 [%rd15], %f2;
+done:
+	ret;
+}
+`
+
+// TestEmulatedStrides: a kernel that is told strides gets every layout; one that is not, contiguous cases alone.
+func TestEmulatedStrides(t *testing.T) {
+	const launch = "\n[[ops]]\nname = \"relu\"\n[ops.kernel]\nptx = \"relu.ptx\"\n" +
+		"grid = [\"cdiv(H, 64)\", \"S\", \"B\"]\nblock = [64]\nargs = [\"input\", \"out\", \"H\", %s]\n"
+	for _, tt := range []struct {
+		args    string
+		layouts int
+	}{
+		{`"input.strides[0]", "input.strides[1]", "input.strides[2]"`, 3}, {`"S * H", "H", 1`, 1},
+	} {
+		tr := newTrial(t, head+fmt.Sprintf(launch, tt.args))
+		tr.write("relu.ptx", stridedModule)
+		sum, results := tr.run(KindFuzz, Options{Seed: seed(3), Iterations: 12})
+		if sum.Passed != 12 {
+			t.Errorf("%s: %+v", tt.args, sum.Counts)
+		}
+		seen := map[string]bool{}
+		for _, r := range results {
+			for _, l := range tensor.Layouts() {
+				if strings.Contains(r.Case, ":"+l.String()+":") {
+					seen[l.String()] = true
+				}
+			}
+		}
+		if len(seen) != tt.layouts {
+			t.Errorf("%s: layouts %v, want %d of them", tt.args, seen, tt.layouts)
+		}
+	}
+}
