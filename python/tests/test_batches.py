@@ -11,7 +11,7 @@ import pytest
 from gpuemu import Client, _fuzzing, _parts
 from gpuemu._shared import SharedFile
 from gpuemu.arrays import arrays
-from gpuemu.guard import Guard, _Inputs
+from gpuemu.guard import Guard, _Inputs, _Memory
 
 REQUEST: dict[str, Any] = {"seed": "5", "start": 2, "count": 30}
 
@@ -31,7 +31,7 @@ def test_a_batch_has_the_cases_of_the_stream(client: Client, op: str) -> None:
                 assert dataclasses.replace(mine, storage=other.storage).__dict__ == other.__dict__
                 assert mine.storage.tobytes() == other.storage.tobytes()
             assert got.block is not None and not got.block.flags.writeable
-            assert got.block.tobytes() == _Inputs(arrays("numpy"), want)._image()
+            assert got.block.tobytes() == _Inputs(arrays("numpy"), want, _Memory())._image()
 
 
 def spoiled(x: Any) -> None:
@@ -87,3 +87,52 @@ def test_a_case_that_runs_twice_gets_fresh_inputs(client: Client) -> None:
         done = Guard(arrays("numpy"), repeat=True).run(kernel, case)
         assert [f.kind for f in done.findings] == ["input_modified"]
         assert given == [_parts.array_of(case.inputs[0]).tobytes()] * 2
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_kernel_may_return_the_same_memory_each_time(client: Client, watched: bool) -> None:
+    """Outputs are copied before anything else runs, and whoever wants to see them gets those of the case."""
+    buffer = np.empty((2, 3, 5), np.float32)
+    seen: list[bool] = []
+
+    def kernel(inputs: dict[str, Any]) -> Any:
+        np.maximum(inputs["input"], 0, out=buffer)
+        return buffer
+
+    def look(_case: Any, inputs: Any, outputs: Any, _result: Any) -> None:
+        seen.append(np.array_equal(outputs["output"], np.maximum(inputs["input"], 0)))
+
+    results = client.fuzz_op_client_side(
+        "relu", kernel, iterations=100, seed=5, dtypes=["float32"], value_distribution="normal",
+        shapes={"B": [2], "S": [3], "H": [5]}, layouts=["contiguous"], on_case=look if watched else None,
+    )  # fmt: skip
+    assert results.passed == 100 and seen == [True] * (100 * watched)
+
+
+def test_executions_in_the_same_memory_are_compared(client: Client) -> None:
+    """The second does not overwrite the outputs of the first."""
+    buffer = np.empty((2, 3, 5), np.float32)
+    number = iter(range(10**6))
+
+    def kernel(inputs: dict[str, Any]) -> Any:
+        np.maximum(inputs["input"], 0, out=buffer)
+        buffer[0, 0, 0] += next(number) * 2**-20
+        return buffer
+
+    results = client.fuzz_op_client_side(
+        "relu", kernel, iterations=5, seed=5, dtypes=["float32"], value_distribution="normal", repeat=True,
+        shapes={"B": [2], "S": [3], "H": [5]}, layouts=["contiguous"],
+    )  # fmt: skip
+    assert {r.reason for r in results.failures} == {"nondeterministic"} and results.failed == 5
+
+
+def test_memory_is_never_handed_out_twice() -> None:
+    """Pieces that are still in use keep their bytes, whatever their sizes."""
+    memory = _Memory()
+    pieces = []
+    for i in range(500):
+        piece = memory.take(i * 97 % 9000 + (100_000 if i % 50 == 0 else 0))
+        assert piece.__array_interface__["data"][0] % 256 == 0
+        piece[:] = i % 251
+        pieces.append(piece)
+    assert all((piece == i % 251).all() for i, piece in enumerate(pieces))

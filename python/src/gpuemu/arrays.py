@@ -38,6 +38,7 @@ FRAMEWORKS = ("numpy", "torch", "jax", "cupy", "tensorflow")
 _numpy_dtypes: dict[str, np.dtype[Any]] = {
     name: np.dtype(name).newbyteorder("<") for name in ITEM_SIZES if name not in _FROM_ML_DTYPES
 }
+_NO_SCOPE = contextlib.nullcontext()
 _names: dict[np.dtype[Any], str | None] = {}  # dtype.name takes microseconds
 
 
@@ -242,7 +243,7 @@ class Arrays:
 
     def scope(self) -> AbstractContextManager[object]:
         """Makes the device the current one while a kernel runs."""
-        return contextlib.nullcontext()
+        return _NO_SCOPE
 
     def probe(self) -> None:
         """Raises what the device raises at the least of work: after an error, whether it is still usable."""

@@ -331,7 +331,8 @@ class Client:
             raise ClientError(f"{iterations} iterations asked for", hint="ask for at least one")
         where = arrays(framework, device)
         kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
-        guard = Guard(where, outputs=kind, repeat=repeat)
+        # The loop copies outputs at once, unless somebody is to see them first.
+        guard = Guard(where, outputs=kind, repeat=repeat, lend=reference is None and on_case is None)
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
         plan = _fuzzing.Plan(
             request=request, kernel=kernel, run=guard.run, iterations=iterations,

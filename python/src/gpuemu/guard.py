@@ -17,6 +17,7 @@ import inspect
 import math
 import os
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterable
@@ -45,6 +46,7 @@ RED_ZONE = 256  # bytes before and after each buffer; after it up to the next mu
 MAX_TRACE = 16 << 10  # characters of a traceback that are kept: the end tells most
 MAX_MESSAGE = 500  # characters of the text of an exception in a message
 KEPT_MEMORY = 16 << 20  # bytes; half of what the C library keeps between cases
+CHUNK = 256 << 10  # bytes got at once for small cases: it stays in a second-level cache
 SMALL = 64 << 10  # bytes of inputs and zones that are kept twice: one comparison for all is worth it below this
 COMPARE_BLOCK = 1 << 15  # words compared at once: 256 KiB of each side fit into a second-level cache
 _NEW_PROCESS = "a device context does not recover from this: fix the kernel, then start a new process"
@@ -103,9 +105,27 @@ def _places(sizes: Iterable[int]) -> list[_Place]:
     return places
 
 
-def _memory(places: list[_Place]) -> NDArray:
-    """Memory of the host for these places, not initialised."""
-    return aligned_bytes(places[-1][2] if places else 0)
+class _Memory:
+    """Memory of the host, handed out piece by piece. None is handed out twice; a chunk goes when its pieces are gone.
+
+    What a kernel writes behind its own piece is memory that is still to be handed out, and filled then.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._chunk = aligned_bytes(0)
+        self._at = 0
+
+    def take(self, size: int) -> NDArray:
+        """Fresh bytes, not initialised, aligned to ALIGNMENT."""
+        if size > CHUNK // 4:
+            return aligned_bytes(size)
+        with self._lock:
+            at = self._at
+            if at + size > self._chunk.size:
+                self._chunk, at = aligned_bytes(CHUNK), 0
+            self._at = at + -(-size // ALIGNMENT) * ALIGNMENT
+            return self._chunk[at : at + size]
 
 
 def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] | None:
@@ -151,16 +171,20 @@ class Guard:
 
     outputs says who makes the outputs: "returned" by the kernel, kernel(inputs, **attrs), or "allocated" by the guard,
     kernel(inputs, outputs, **attrs), whose return value is ignored. With repeat each case is executed twice and the
-    engine compares. `broken` says why no further case can run, once a kernel has left the device unusable.
+    engine compares. With lend, outputs may be the kernel's own arrays, which it may write to when it runs again: for a
+    caller that copies them at once. `broken` says why no further case can run, once a kernel has left the device
+    unusable.
     """
 
-    def __init__(self, arrays: Arrays, outputs: str = "returned", repeat: bool = False) -> None:
+    def __init__(self, arrays: Arrays, outputs: str = "returned", repeat: bool = False, lend: bool = False) -> None:
         if outputs not in ("returned", "allocated"):
             raise ValueError(f'outputs is {outputs!r}, want "returned" or "allocated"')
         if outputs == "allocated" and not arrays.strided:
             raise ValueError(f'{arrays.framework} arrays cannot be written to: use outputs="returned"')
         self.arrays, self.outputs, self.repeat = arrays, outputs, repeat
         self.broken: str | None = None
+        self._memory = _Memory()
+        self._lend = lend and not repeat
         self._kernel: Callable[..., Any] | None = None
         self._takes: frozenset[str] | None = None
         self._name = ""
@@ -201,7 +225,7 @@ class Guard:
         attrs = case.attrs
         if self._takes is not None and attrs:
             attrs = {k: v for k, v in attrs.items() if k in self._takes}
-        inputs = _Inputs(self.arrays, case)
+        inputs = _Inputs(self.arrays, case, self._memory)
         first = case.index % 2  # which of the two patterns
         run = self._once(inputs, specs, attrs, first)
         findings = run.findings
@@ -229,7 +253,7 @@ class Guard:
         try:
             given = inputs.fresh()
             if self.outputs == "allocated":
-                allocated = _Outputs(self.arrays, specs, poison)
+                allocated = _Outputs(self.arrays, specs, poison, self._memory)
         except (MemoryError, RuntimeError, TypeError, ValueError) as exc:  # no memory on the device, or no such dtype
             what = (
                 f"{self.arrays.framework} on {self.arrays.device} cannot hold the tensors of the case: {describe(exc)}"
@@ -326,6 +350,8 @@ class Guard:
 
     def _array(self, name: str, value: object) -> NDArray:
         """One output as numpy, of one of the engine's dtypes."""
+        if self._lend and type(value) is np.ndarray and value.flags.c_contiguous and name_of(value.dtype) is not None:
+            return value
         if value is None:
             raise Refusal(
                 "bad_reply",
@@ -371,8 +397,8 @@ class _Inputs:
     On a device a pristine copy stays beside them, so that the comparison happens there and one bool comes back.
     """
 
-    def __init__(self, arrays: Arrays, case: Case) -> None:
-        self.arrays, self.views = arrays, case.inputs
+    def __init__(self, arrays: Arrays, case: Case, memory: _Memory) -> None:
+        self.arrays, self.views, self.memory = arrays, case.inputs, memory
         self.places: list[_Place] = []
         self.block: NDArray | None = None  # all of it as it is to be, where the engine has laid it out
         if case.form is not None and arrays.strided:
@@ -401,10 +427,13 @@ class _Inputs:
         return given
 
     def _laid_out(self) -> NDArray:
-        host = _memory(self.places)
+        host = self.memory.take(self.places[-1][2] if self.places else 0)
+        if self.block is not None:
+            host[:] = self.block
+            return host
         if 0 < host.size <= SMALL:
             if self.sent is None:
-                self.sent = self._image() if self.block is None else self.block.tobytes()
+                self.sent = self._image()
             host[:] = np.frombuffer(self.sent, np.uint8)
             return host
         for view, (start, end, stop) in zip(self.views, self.places):
@@ -422,9 +451,16 @@ class _Inputs:
             pieces += (zone.before_bytes, view.storage.data, zone.bytes[: stop - end])
         return b"".join(pieces)
 
+    def _unchanged(self) -> bool:
+        """Whether the memory of the host is as it was, in one comparison; False also where it takes several."""
+        if self.block is not None:
+            # Bytes are compared several times as fast as arrays, unless they are many.
+            return self.host.tobytes() == self.block.tobytes() if self.host.size <= SMALL else False
+        return self.sent is not None and self.host.tobytes() == self.sent
+
     def changes(self) -> list[Finding]:
         """What differs from what was sent. Arrays that cannot be written to are not looked at."""
-        if not self.places or (self.arrays.on_host and self.sent is not None and self.host.tobytes() == self.sent):
+        if not self.places or (self.arrays.on_host and self._unchanged()):
             return []
         if not self.arrays.on_host:
             if self.arrays.same(self.buffer, self.pristine):
@@ -442,12 +478,12 @@ class _Inputs:
 class _Outputs:
     """Outputs that the guard allocates, filled with a pattern."""
 
-    def __init__(self, arrays: Arrays, specs: list[OutputSpec], poison: int) -> None:
+    def __init__(self, arrays: Arrays, specs: list[OutputSpec], poison: int, memory: _Memory) -> None:
         self.arrays, self.specs, self.poison = arrays, specs, poison
         self.shapes = [spec.shape or () for spec in specs]
         counts = [math.prod(shape) for shape in self.shapes]
         self.places = _places([n * ITEM_SIZES[spec.dtype] for n, spec in zip(counts, specs)])
-        self.host = _memory(self.places)
+        self.host = memory.take(self.places[-1][2] if self.places else 0)
         for spec, (start, end, stop) in zip(specs, self.places):
             zone = _OUTPUT_ZONES[spec.dtype]
             self.host[start - RED_ZONE : start] = zone.before
