@@ -116,6 +116,7 @@ var tables = []table{
 	{"Control and barriers", "9.7.12, 9.7.13 and 9.7.19", controlRows},
 	{"Lanes of a warp", "9.7.9 and 9.7.13", warpRows},
 	{"Asynchronous copies", "9.7.9.25", asyncRows},
+	{"Asynchronous reductions and stores", "9.7.9.12 and 9.7.9.25", bulkRows},
 	{"Barriers in memory", "9.7.13.15", mbarrierRows},
 	{"Matrices: loads, stores, transposition", "9.7.14", matrixRows},
 	{"Matrices: mma", "9.7.14", mmaRows},

@@ -36,6 +36,7 @@ type Program struct {
 	variables        []variable
 	copies           bool // it has asynchronous copies
 	products         bool // it has products that several warps ask for together
+	proxies          bool // it has instructions that reach shared memory another way than loads do
 	communicates     bool // blocks may see what others do: their order matters
 	files            map[int]string
 	dynamic          []dynamicUse

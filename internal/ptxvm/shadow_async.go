@@ -67,7 +67,7 @@ func (x *warpShadow) hazards(w *warp, in *ins) {
 		if f != nil {
 			f.Address, f.Buffer = t.offset, "shared memory"
 		}
-		if t.write && in.src.Op != "cp" {
+		if t.write && b.reading != nil && in.src.Op != "cp" {
 			b.proxy.wrote(w.index, t)
 		}
 	}

@@ -88,7 +88,8 @@ func (l *lowering) facts() {
 			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
 			in.facts.strong = in.mem != nil
 		}
-		p.copies = p.copies || in.src.Op == "cp"
+		p.copies = p.copies || in.copy != nil
+		p.proxies = p.proxies || in.copy != nil && in.src.Has("bulk") || in.wgmma != nil
 		p.communicates = p.communicates || communicates(in)
 		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
 			in.run = exclusive(in.run)
@@ -196,6 +197,10 @@ func (p *Program) ends(at int) bool {
 func communicates(in *ins) bool {
 	if in.src.Op == "call" {
 		return slices.ContainsFunc(in.src.Args, func(o ptx.Operand) bool { return o.Func != nil && o.Func.Name == "vprintf" })
+	}
+	if in.copy != nil && in.copy.reduce != nil {
+		return in.copy.to.space == globalSpace && !slices.ContainsFunc([]string{"u32", "s32", "u64", "s64", "b32", "b64"},
+			in.src.Has) || in.src.Has("inc") || in.src.Has("dec")
 	}
 	if in.mem == nil || in.mem.space != globalSpace && in.mem.space != genericSpace {
 		return false

@@ -87,7 +87,7 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 	}
 	b := &blockShadow{worker: s, cta: c, shared: newBitset(len(c.shared))}
 	b.arriving, b.leaving = newBitset(len(c.shared)), newBitset(len(c.shared))
-	if s.async {
+	if s.async && c.grid.prog.proxies {
 		b.reading, b.proxy = make([]int16, len(c.shared)/pieceBytes+1), newProxyState(len(c.warps), len(c.shared))
 	}
 	b.racing = newBlockRacing(b)

@@ -37,8 +37,9 @@ const (
 type transfer struct {
 	in       *ins
 	to, from uint64
-	size     int // bytes that are written
-	read     int // bytes that are read; the others become zero
+	size     int    // bytes that are written
+	read     int    // bytes that are read; the others become zero
+	value    []byte // what is written, where that came from registers
 }
 
 // queue is the copies of a thread that are under way.
@@ -48,7 +49,10 @@ type queue struct {
 }
 
 // transferUse is where the two sides of a copy are.
-type transferUse struct{ to, from *access }
+type transferUse struct {
+	to, from *access
+	reduce   *reduction // nil where a copy replaces what is there
+}
 
 func (q *queue) commit() {
 	q.groups = append(q.groups, q.open)
@@ -98,9 +102,16 @@ func (w *warp) transfer(t transfer, lane int) {
 		before := len(x.touches)
 		defer func() { x.land(t, before) }()
 	}
+	if t.in.copy.reduce != nil {
+		w.combine(t, lane)
+		return
+	}
 	unit := uint64(4) // smallest size of a copy, in bytes
 	for i := uint64(0); i < uint64(t.size); i += unit {
 		var piece [4]byte
+		if t.value != nil {
+			copy(piece[:], t.value[i:])
+		}
 		for k := range min(unit, uint64(max(0, t.read-int(i)))) {
 			piece[k] = w.reach(t.in, t.in.copy.from, lane, t.from+i+k, 1, false)[0]
 		}
@@ -144,7 +155,7 @@ func asyncCopy(b *builder) {
 		b.fail(b.in.Pos, "", "%s with these operands is not executed here", b.in.Mnemonic())
 		return
 	}
-	b.out.copy = &transferUse{b.memoryIn(&args[0], sharedSpace, "b8"), b.memoryIn(&args[1], globalSpace, "b8")}
+	b.out.copy = &transferUse{to: b.memoryIn(&args[0], sharedSpace, "b8"), from: b.memoryIn(&args[1], globalSpace, "b8")}
 	b.out.c = noRef
 	if n == 4 && args[3].Reg != nil && args[3].Reg.Type == "pred" {
 		b.out.c = b.srcOf(&args[3], "pred")
@@ -153,7 +164,7 @@ func asyncCopy(b *builder) {
 	}
 	b.out.run = func(w *warp, in *ins) {
 		for lane := range w.lanes() {
-			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size, read: size}
 			switch {
 			case in.c == noRef:
 			case in.c.class() == classPred && w.get(in.c, lane) != 0:
@@ -217,13 +228,16 @@ func bulkLoad(b *builder) {
 	if b.err != nil {
 		return
 	}
-	args := b.in.Args
-	b.out.copy = &transferUse{b.memoryIn(&args[0], sharedSpace, "b8"), b.memoryIn(&args[1], globalSpace, "b8")}
+	args, from := b.in.Args, globalSpace
+	if !b.in.Has("global") {
+		from = sharedSpace
+	}
+	b.out.copy = &transferUse{to: b.memoryIn(&args[0], sharedSpace, "b8"), from: b.memoryIn(&args[1], from, "b8")}
 	b.out.a, b.out.mem = b.src(2, "u32"), b.memoryIn(&args[3], sharedSpace, "b64")
 	b.out.run = func(w *warp, in *ins) {
 		for lane := range w.lanes() {
 			size := int(w.get(in.a, lane))
-			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size, read: size}
 			if w.askBulk(t, lane) {
 				w.cta.bulk = append(w.cta.bulk, delivery{t, w.barrierAt(in, lane)})
 			}
@@ -238,12 +252,12 @@ func bulkStore(b *builder) {
 		return
 	}
 	args := b.in.Args
-	b.out.copy = &transferUse{b.memoryIn(&args[0], globalSpace, "b8"), b.memoryIn(&args[1], sharedSpace, "b8")}
+	b.out.copy = &transferUse{to: b.memoryIn(&args[0], globalSpace, "b8"), from: b.memoryIn(&args[1], sharedSpace, "b8")}
 	b.out.a = b.src(2, "u32")
 	b.out.run = func(w *warp, in *ins) {
 		for lane := range w.lanes() {
 			size := int(w.get(in.a, lane))
-			t := transfer{in, in.copy.to.at(w, lane), in.copy.from.at(w, lane), size, size}
+			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size, read: size}
 			if w.askBulk(t, lane) {
 				w.begin(bulk, lane, t)
 			}

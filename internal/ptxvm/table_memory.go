@@ -63,7 +63,7 @@ func nothing(b *builder) { b.out.run = func(*warp, *ins) {} }
 // proxyFence orders stores to shared memory before what reads it another way, which only a check wants to know.
 func proxyFence(b *builder) {
 	b.out.run = func(w *warp, _ *ins) {
-		if w.shadow != nil && w.shadow.block.worker.async {
+		if w.shadow != nil && w.shadow.block.reading != nil {
 			w.shadow.block.proxy.fence(w.index)
 		}
 	}
