@@ -56,7 +56,8 @@ mbarrier.arrive.expect_tx.shared::cta.b64 _, [s+32], 32;` + strings.Repeat(`
 mov.u32 %r9, s;
 add.u32 %r8, %r9, 16;
 add.u32 %r10, %r9, 32;
-cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.`+c.op+` [%r8], [%r9], 16, [%r10];`, 2) + `
+cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.`+c.op+
+			` [%r8], [%r9], 16, [%r10];`, 2) + `
 again:
 mbarrier.try_wait.parity.shared::cta.b64 %p1, [s+32], 0;
 @!%p1 bra again;
@@ -73,33 +74,47 @@ st.global.v4.u32 [%rd2], {%r2, %r3, %r4, %r5};`
 	}
 }
 
-// TestAsyncStore stores words that a barrier waits for, and reads one of them too early.
+// TestAsyncStore stores registers that a barrier waits for, and reads one of them too early.
 func TestAsyncStore(t *testing.T) {
 	const early = "ld.shared.u32 %r7, [s];"
-	body := `
-mov.u32 %r9, s;
-add.u32 %r10, %r9, 64;
-st.shared.v4.u32 [s], {%r1, %r1, %r1, %r1};
-st.shared.v2.u32 [s+16], {%r1, %r1};
+	for _, vec := range []string{"", ".v2", ".v4"} {
+		for _, typ := range strings.Fields("b32 u32 s32 f32 b64 u64 s64 f64") {
+			registers := map[bool]string{true: "%r2, %r3, %r4, %r5", false: "%rd5, %rd6"}[strings.HasSuffix(typ, "32")]
+			list := strings.Split(registers, ", ")
+			n := map[string]int{"": 1, ".v2": 2, ".v4": 4}[vec]
+			if n > len(list) {
+				continue
+			}
+			value := list[0]
+			if n > 1 {
+				value = "{" + strings.Join(list[:n], ", ") + "}"
+			}
+			bytes := n * 16 / len(list)
+			form := map[bool]string{true: ".weak.shared::cta", false: ".shared::cluster"}[n == 2]
+			body := fmt.Sprintf(`
+mov.u32 %%r9, s;
+add.u32 %%r10, %%r9, 64;
+st.shared.v4.u32 [s], {%%r1, %%r1, %%r1, %%r1};
 mbarrier.init.shared::cta.b64 [s+64], 1;
-mbarrier.arrive.expect_tx.shared::cta.b64 _, [s+64], 24;
-mov.u32 %r2, 11; mov.u32 %r3, 12; mov.u32 %r4, 13; mov.u32 %r5, 14;
-st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.u32 [%r9], {%r2, %r3, %r4, %r5}, [%r10];
-mov.u64 %rd5, 0x123456789;
-st.async.shared::cluster.mbarrier::complete_tx::bytes.b64 [%r9+16], %rd5, [%r10];
-` + early + `
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [s+64], %d;
+mov.u32 %%r2, 11; mov.u32 %%r3, 12; mov.u32 %%r4, 13; mov.u32 %%r5, 14;
+mov.u64 %%rd5, 0xc0000000b; mov.u64 %%rd6, 0xe0000000d;
+st.async%s.mbarrier::complete_tx::bytes%s.%s [%%r9], %s, [%%r10];
+%s
 again:
-mbarrier.try_wait.parity.shared::cta.b64 %p1, [s+64], 0;
-@!%p1 bra again;
-ld.shared.v4.u32 {%r2, %r3, %r4, %r5}, [s];
-st.global.v4.u32 [%rd2], {%r2, %r3, %r4, %r5};
-ld.shared.u64 %rd5, [s+16];
-st.global.u64 [%rd2+16], %rd5;`
-	y := make([]byte, 24)
-	silent(t, runText(t, strings.Replace(body, early, "", 1), 1, unused(), y))
-	equal(t, "words", y, pack[uint32](11, 12, 13, 14, 0x23456789, 1))
-	r := runText(t, body, 1, unused(), y)
-	if len(r.Findings) != 1 || r.Findings[0].Class != AsyncHazard {
-		t.Errorf("%s: %v", early, fmt.Sprint(r.Findings))
+mbarrier.try_wait.parity.shared::cta.b64 %%p1, [s+64], 0;
+@!%%p1 bra again;
+ld.shared.v4.u32 {%%r2, %%r3, %%r4, %%r5}, [s];
+st.global.v4.u32 [%%rd2], {%%r2, %%r3, %%r4, %%r5};`, bytes, form, vec, typ, value, early)
+			y := make([]byte, 16)
+			silent(t, runText(t, strings.Replace(body, early, "", 1), 1, unused(), y))
+			want := make([]byte, 16)
+			copy(want, pack[uint32](11, 12, 13, 14)[:bytes])
+			equal(t, typ+vec, y, want)
+			r := runText(t, body, 1, unused(), y)
+			if len(r.Findings) != 1 || r.Findings[0].Class != AsyncHazard {
+				t.Errorf("%s%s: %s: %v", typ, vec, early, r.Findings)
+			}
+		}
 	}
 }

@@ -26,7 +26,9 @@ var bulkRows = []row{
 	{syntax: "cp .reduce .async .bulk .shared::cluster .shared::cta .mbarrier::complete_tx::bytes .and|.or|.xor .b32",
 		build: bulkReduceShared},
 	{syntax: "st .async [.weak] .shared::cta|.shared::cluster .mbarrier::complete_tx::bytes [.v2|.v4] " +
-		".b32|.u32|.s32|.f32|.b64|.u64|.s64|.f64", build: asyncStore},
+		".b32|.u32|.s32|.f32", build: asyncStore},
+	{syntax: "st .async [.weak] .shared::cta|.shared::cluster .mbarrier::complete_tx::bytes [.v2] .b64|.u64|.s64|.f64",
+		build: asyncStore},
 }
 
 // reduction is how a copy combines elements with what is there.
