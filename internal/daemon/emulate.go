@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"strings"
 
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
@@ -35,6 +36,7 @@ type emulating struct {
 	header *wire.EmulateHeader
 	images []tensor.Named // what came with the request
 	launch *launchfile.Case
+	prog   *ptxvm.Program
 	option emulation.Options
 	shared *sharedFile // nil: tensors go through the socket
 	held   int64
@@ -50,9 +52,6 @@ func (s *Server) emulate(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := e.options(); err != nil {
-		return err
-	}
-	if err := e.arguments(); err != nil {
 		return err
 	}
 	doc, err := e.execute()
@@ -185,8 +184,13 @@ func (e *emulating) argument(i int) error {
 		a.Name = fmt.Sprintf("arg%d", i+1)
 	}
 	var err error
-	if a.DType, err = dtype.Parse(from.DType); err != nil {
-		return bad("dtype %q is not known", cut(from.DType, 40))
+	if from.Kind == "scalar" && from.DType == "" {
+		a.DType, err = e.parameterType(i, from.Value)
+	} else if a.DType, err = dtype.Parse(from.DType); err != nil {
+		err = bad("dtype %q is not known", cut(from.DType, 40))
+	}
+	if err != nil {
+		return err
 	}
 	switch from.Kind {
 	case "scalar":
@@ -210,6 +214,28 @@ func (e *emulating) argument(i int) error {
 	}
 	e.launch.Args = append(e.launch.Args, a)
 	return err
+}
+
+// parameterType is the dtype of a scalar that does not say: that of its parameter. PTX does not tell numbers with a
+// sign from those without, the value does.
+func (e *emulating) parameterType(i int, value string) (dtype.DType, error) {
+	if i >= len(e.prog.Params) {
+		return dtype.Uint64, nil // too many arguments: said when they are counted
+	}
+	p := e.prog.Params[i]
+	sign := "u"
+	if strings.HasPrefix(value, "-") {
+		sign = ""
+	}
+	name := fmt.Sprintf("%sint%d", sign, 8*p.Size)
+	if strings.HasPrefix(e.prog.Kernel.Params[i].Type, "f") {
+		name = fmt.Sprintf("float%d", 8*p.Size)
+	}
+	d, err := dtype.Parse(name)
+	if err != nil {
+		err = badLaunch("args[%d]: parameter %s has %d bytes: give the dtype of the scalar", i, p.Name, p.Size)
+	}
+	return d, err
 }
 
 // stored makes a tensor that points into a storage of the image. The first one has the memory.
@@ -296,18 +322,25 @@ func (e *emulating) execute() (*emulation.Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	e.prog, err = emulation.LoadWith(file, e.launch.Entry, e.header.Arch,
+		ptxvm.Numerics{Approx: ptxvm.Edges[e.header.SFU], Contract: e.header.Contract})
+	if err == nil {
+		e.launch.Entry = e.prog.Kernel.Name
+		err = e.arguments()
+	}
+	switch {
+	case emulation.IsRefusal(err) && e.prog == nil:
+		return emulation.Refused(e.launch, err), nil
+	case err != nil:
+		return nil, err
+	}
 	select { // as many launches at once as there are processors: each has its memory and its workers
 	case e.s.machines <- struct{}{}:
 		defer func() { <-e.s.machines }()
 	case <-e.ctx.Done():
 		return nil, e.ctx.Err()
 	}
-	var doc *emulation.Document
-	prog, err := emulation.LoadWith(file, e.launch.Entry, e.header.Arch,
-		ptxvm.Numerics{Approx: ptxvm.Edges[e.header.SFU], Contract: e.header.Contract})
-	if err == nil {
-		doc, err = emulation.Run(e.ctx, prog, e.launch, e.option)
-	}
+	doc, err := emulation.Run(e.ctx, e.prog, e.launch, e.option)
 	switch {
 	case err != nil && e.ctx.Err() != nil:
 		return nil, e.ctx.Err()

@@ -178,6 +178,13 @@ func TestEmulate(t *testing.T) {
 	if err != nil || doc.Status != "failed" || doc.Findings[0].Class != "oob_write" || doc.PTX != "mine.ptx" {
 		t.Errorf("%+v, %v", doc, err)
 	}
+	// Scalars without a dtype have that of their parameters.
+	h = launchOf("3")
+	h.Args[2], h.Args[3] = wire.EmulateArg{Kind: "scalar", Value: "-1"}, wire.EmulateArg{Kind: "scalar", Value: "3"}
+	minus := tensor.FromFloat64s(dtype.Float32, tensor.Shape{3}, []float64{1, 3, 5})
+	if _, out, err = emulated(t.Context(), t, c, h, x); err != nil || !bytes.Equal(out["y"].Data, minus.Data) {
+		t.Errorf("scalars by their parameters: %v, %v", out, err)
+	}
 	// A storage that begins at an odd address: nothing in it is aligned.
 	h = launchOf("1")
 	h.Args[0].Address = 2
@@ -260,14 +267,19 @@ func TestEmulateRefuses(t *testing.T) {
 		"kind":         {func(h *wire.EmulateHeader) { h.Args[0].Kind = "array" }, `args[0]: kind is "array"`},
 		"dtype":        {func(h *wire.EmulateHeader) { h.Args[1].DType = "f31" }, `args[1]: dtype "f31"`},
 		"value":        {func(h *wire.EmulateHeader) { h.Args[3].Value = "-1" }, "args[3]: "},
-		"role":         {func(h *wire.EmulateHeader) { h.Args[0].Role = "" }, "args[0]: role"},
-		"storage":      {func(h *wire.EmulateHeader) { h.Args[0].Storage = "z" }, `no tensor "z"`},
-		"no storage":   {func(h *wire.EmulateHeader) { h.Args[0].Storage = "" }, "a storage or"},
-		"both":         {func(h *wire.EmulateHeader) { h.Args[0].Shape = []int64{3} }, "leave shape out"},
-		"offset":       {func(h *wire.EmulateHeader) { h.Args[0].Offset = 13 }, "offset is 13, the storage has 12"},
-		"negative":     {func(h *wire.EmulateHeader) { h.Args[0].Offset = -1 }, "offset is -1"},
-		"an offset":    {func(h *wire.EmulateHeader) { h.Args[1].Offset = 4 }, "has no offset"},
-		"address":      {func(h *wire.EmulateHeader) { h.Args[0].Address = 256 }, "address is 256"},
+		"fraction": {func(h *wire.EmulateHeader) { h.Args[3] = wire.EmulateArg{Kind: "scalar", Value: "1.5"} },
+			`args[3]: "1.5" is not a value of uint32`},
+		"too large": {func(h *wire.EmulateHeader) {
+			h.Args[3] = wire.EmulateArg{Kind: "scalar", Value: "4294967296"}
+		}, "not a value of uint32"},
+		"role":       {func(h *wire.EmulateHeader) { h.Args[0].Role = "" }, "args[0]: role"},
+		"storage":    {func(h *wire.EmulateHeader) { h.Args[0].Storage = "z" }, `no tensor "z"`},
+		"no storage": {func(h *wire.EmulateHeader) { h.Args[0].Storage = "" }, "a storage or"},
+		"both":       {func(h *wire.EmulateHeader) { h.Args[0].Shape = []int64{3} }, "leave shape out"},
+		"offset":     {func(h *wire.EmulateHeader) { h.Args[0].Offset = 13 }, "offset is 13, the storage has 12"},
+		"negative":   {func(h *wire.EmulateHeader) { h.Args[0].Offset = -1 }, "offset is -1"},
+		"an offset":  {func(h *wire.EmulateHeader) { h.Args[1].Offset = 4 }, "has no offset"},
+		"address":    {func(h *wire.EmulateHeader) { h.Args[0].Address = 256 }, "address is 256"},
 		"two addresses": {func(h *wire.EmulateHeader) {
 			h.Args[1] = h.Args[0]
 			h.Args[1].Address = 4

@@ -32,7 +32,7 @@ type EmulateHeader struct {
 type EmulateArg struct {
 	Kind  string  `json:"kind"` // tensor or scalar
 	Name  string  `json:"name,omitempty"`
-	DType string  `json:"dtype"`
+	DType string  `json:"dtype,omitempty"` // of a scalar "": that of the parameter
 	Value string  `json:"value,omitempty"` // of a scalar: 8, -1.5, NaN, 0xff, true
 	Role  string  `json:"role,omitempty"`  // of a tensor: in, out or inout
 	Shape []int64 `json:"shape,omitempty"` // of a tensor without storage: nothing is in its memory
