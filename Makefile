@@ -24,7 +24,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow device fuzz-quick fuzz soak soak-parsers evidence bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers evidence bench \
 	fixtures example build generate clean
 
 all: build
@@ -103,6 +103,13 @@ test-tensorflow: build
 	@$(STEP) "python with TensorFlow" sh tools/setup-venv.sh .cache/tensorflow-venv tensorflow,pytest tensorflow-cpu==2.21.0 \
 		pytest==9.2.0 ml_dtypes==0.5.4
 	@$(STEP) "pytest with TensorFlow" .cache/tensorflow-venv/bin/python -m pytest -q python
+
+# Triton kernels on the emulator: no GPU is needed, the install has 600 MB. With torch where Debian's is there.
+test-triton: build
+	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with Triton" \
+		sh tools/setup-venv.sh .cache/triton-venv triton,numpy,pytest triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
+	@$(STEP) "pytest with Triton" .cache/triton-venv/bin/python -m pytest -q python/tests/test_triton.py python/tests/test_emulation.py \
+		python/tests/test_pages.py
 
 # What needs a GPU, on a machine that has one; the records are docs/evidence/gpu-*.md.
 device: build

@@ -1,9 +1,11 @@
-"""Triton kernels for test_kernels.py; apart, because importing triton is part of defining them."""
+"""Triton kernels for test_kernels.py and test_triton.py; apart, because importing triton is part of defining them."""
 
 from __future__ import annotations
 
 import triton
 import triton.language as tl
+
+BLOCKS = [(256, 4), (64, 2), (128, 1)]
 
 
 @triton.jit
@@ -22,3 +24,77 @@ def no_mask(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
 def no_tail(x, y, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n - 1)
+
+
+@triton.jit
+def softmax_rows(x, y, n, stride, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + row * stride + at, mask=at < n, other=float("-inf")).to(tl.float32)
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(y + row * n + at, (e / tl.sum(e, 0)).to(y.dtype.element_ty), mask=at < n)
+
+
+@triton.jit
+def softmax_over(x, y, n, stride, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    v = tl.load(x + row * stride + at, mask=at <= n, other=float("-inf")).to(tl.float32)  # PLANT oob_read
+    v = tl.where(at < n, v, float("-inf"))
+    e = tl.exp(v - tl.max(v, 0))
+    tl.store(y + row * n + at, (e / tl.sum(e, 0)).to(y.dtype.element_ty), mask=at < n)
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b, "STAGES": 1}, num_warps=w) for b, w in BLOCKS], key=["n"])
+@triton.heuristics({"EVEN": lambda args: args["n"] % args["BLOCK"] == 0})
+@triton.jit
+def scaled(  # type: ignore[no-untyped-def]
+    x, bias, y, n, s, BLOCK: tl.constexpr, STAGES: tl.constexpr, EVEN: tl.constexpr, TWICE: tl.constexpr = False
+):  # fmt: skip
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    v = tl.load(x + at) if EVEN else tl.load(x + at, mask=mask)
+    if bias is not None:
+        v += tl.load(bias + at, mask=mask)
+    if TWICE:
+        v *= 2
+    tl.store(y + at, v * s, mask=mask)
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # type: ignore[no-untyped-def]
+    m = tl.program_id(0) * BM + tl.arange(0, BM)
+    n = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for start in range(0, K, BK):
+        k = start + tl.arange(0, BK)
+        x = tl.load(a + m[:, None] * K + k[None, :], mask=(m[:, None] < M) & (k[None, :] < K), other=0.0)
+        y = tl.load(b + k[:, None] * N + n[None, :], mask=(k[:, None] < K) & (n[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc, mask=(m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
+def count(x, total, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total, tl.sum(tl.load(x + at, mask=at < n, other=0), 0))
+
+
+@triton.jit
+def numbers(out, i: tl.int64, f, flag, small):  # type: ignore[no-untyped-def]
+    tl.store(out, i.to(tl.float64))
+    tl.store(out + 1, f.to(tl.float64))
+    tl.store(out + 2, flag.to(tl.float64))
+    tl.store(out + 3, small)  # 1 is part of the code
+
+
+@triton.jit
+def shared_sum(x, y, z):  # type: ignore[no-untyped-def]
+    tl.store(z, tl.load(x) + tl.load(y))
+
+
+@triton.jit
+def checked(x, limit):  # type: ignore[no-untyped-def]
+    v = tl.load(x)
+    tl.device_print("value", v)
+    tl.device_assert(v < limit, "too large")

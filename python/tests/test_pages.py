@@ -23,7 +23,8 @@ import gpuemu
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.stem: page for page in sorted((ROOT / "docs" / "python").glob("*.md"))}
 PAGES.update({"README": ROOT / "python" / "README.md", "front": ROOT / "README.md"})
-FRAMEWORKS = {"torch": "torch", "jax": "jax", "tensorflow": "tensorflow"}
+FRAMEWORKS = {name: name for name in ("torch", "jax", "tensorflow", "triton")}
+COMPILERS = ["nvcc", "clang", *(f"clang-{version}" for version in range(14, 40))]
 _BLOCK = re.compile(r"^```python( gpu)?\n(.*?)^```$", re.M | re.S)
 
 
@@ -42,12 +43,14 @@ def require(name: str) -> None:
     """Skips what a page needs and this interpreter or machine has not."""
     if name in FRAMEWORKS and importlib.util.find_spec(FRAMEWORKS[name]) is None:
         pytest.skip(f"the page is about {FRAMEWORKS[name]}, which is not installed")
+    if name == "emulator" and not any(map(shutil.which, COMPILERS)):
+        pytest.skip("the page compiles CUDA C++, and there is neither nvcc nor clang")
     if name == "cuda" and shutil.which("cc") is None:
         pytest.skip("the page compiles C, and there is no cc")
 
 
 def test_there_are_pages() -> None:
-    want = {"numpy", "torch", "jax", "tensorflow", "triton", "cuda", "pytest", "api", "README", "front"}
+    want = {"numpy", "torch", "jax", "tensorflow", "triton", "cuda", "emulator", "pytest", "api", "README", "front"}
     assert set(PAGES) == want
     shown = {name: len(blocks(page, False)) + len(blocks(page, True)) for name, page in PAGES.items()}
     assert all(count > 0 for name, count in shown.items() if name != "api"), shown

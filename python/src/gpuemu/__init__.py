@@ -11,8 +11,11 @@ Example:
 
 from __future__ import annotations
 
+from ._cuda import CudaKernel, cuda_kernel
+from ._triton import emulated_triton
 from ._version import __version__
 from .client import Client
+from .emulation import EmulationError, EmulationFinding, EmulationResult
 from .frameworks._toplevel import get_jax_adapter, get_pytorch_adapter, get_tensorflow_adapter
 from .fuzz import (
     FuzzConfig,
@@ -45,6 +48,10 @@ __all__ = [
     "Client",
     "ClientError",
     "ConnectionFailed",
+    "CudaKernel",
+    "EmulationError",
+    "EmulationFinding",
+    "EmulationResult",
     "FuzzConfig",
     "FuzzResults",
     "MinimizeResult",
@@ -60,7 +67,9 @@ __all__ = [
     "__version__",
     "calibrate_tolerance",
     "ctypes_kernel",
+    "cuda_kernel",
     "derive_seed",
+    "emulated_triton",
     "fuzz_dtypes",
     "fuzz_dtypes_seeded",
     "fuzz_layouts",

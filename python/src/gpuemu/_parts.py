@@ -78,6 +78,12 @@ def part_text(header: str, image: int) -> bytes:
     return struct.pack("<I", len(text)) + text + struct.pack("<Q", image)
 
 
+def split_part(part: bytes) -> tuple[Any, memoryview]:
+    """The header and the image of a part."""
+    (length,) = struct.unpack_from("<I", part)
+    return json.loads(part[4 : 4 + length]), memoryview(part)[4 + length + 8 :]
+
+
 def storages(image: Array) -> dict[str, Array]:
     """The bytes of the tensors of an image, by name; they are parts of its memory."""
     start = 8 + struct.unpack_from("<Q", image.data)[0]

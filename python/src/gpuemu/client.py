@@ -13,12 +13,13 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _daemon, _fuzzing, _lint, _parts
+from . import _daemon, _fuzzing, _launch, _lint, _parts
 from ._case import Case, Execution
 from ._http import Transport
 from ._parts import array_of, texts
 from ._progress import Progress
 from .arrays import Arrays, arrays, numpy_dtype, to_numpy
+from .emulation import EmulationResult
 from .guard import Guard, call_attrs
 from .results import (
     ClientError,
@@ -84,6 +85,7 @@ class Client:
         self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True
     ) -> None:
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
+        self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
         self._config = os.path.abspath(config) if config else _daemon.find_config()
         self._start = start
         self._checked = False
@@ -93,6 +95,7 @@ class Client:
     def close(self) -> None:
         """Closes the connections. The daemon goes on; another request connects again."""
         self._transport.close()
+        self._machine.close()
         self._checked = False
 
     def __enter__(self) -> Client:
@@ -603,6 +606,58 @@ class Client:
             if bar is not None:
                 bar.close()
         raise ConnectionFailed("the stream of events ends too early", "daemon-lost", "gpuemu daemon logs tells why")
+
+    def emulate(
+        self, ptx: str | os.PathLike[str], entry: str | None = None, *, grid: int | Sequence[int],
+        block: int | Sequence[int], args: Sequence[Any] | Mapping[str, Any], outputs: Sequence[Any] = (),
+        shared: int = 0, checks: str = "all", schedules: int = 1, budget: int | None = None, counters: bool = False,
+        arch: str | None = None, sfu: str | None = None, contract: bool = False, bounds: str = "view",
+    ) -> EmulationResult:  # fmt: skip
+        """Executes one launch of a compiled kernel on the CPU, on arrays of this process.
+
+        Args:
+            ptx: the text of the module, or the path of a .ptx file.
+            entry: name of the kernel; default: the only one.
+            grid, block: numbers of blocks and threads, as x or (x, y, z).
+            args: the arguments in the order of the parameters, or a dict of them by names of your choice: arrays of
+                numpy and tensors of torch on the CPU, which are read and written in place; numbers, which have the
+                types of their parameters (numpy's their own); None for a null pointer.
+            outputs: names or numbers of arguments that the kernel must write as a whole, and must not read before.
+            shared: bytes of dynamic shared memory.
+            checks: "all", "none", or some of "bounds,uninit,race,barrier,async".
+            schedules: orders of blocks and warps to compare bit by bit.
+            budget: instructions of warps after which the kernel is stopped.
+            counters: whether to count instructions, branches and memory accesses.
+            arch: architecture whose tensor cores are followed, such as "sm_90a"; default: that of the module.
+            sfu: "worst+" or "worst-": approximate instructions give the ends of their bounds.
+            contract: whether products are fused with additions where PTX leaves it open.
+            bounds: "view": what lies outside of the arrays is out of bounds; "storage": outside of the memory that
+                they are views of.
+
+        Returns:
+            what was found; result.check() raises it. A kernel that is not executed here has the status "not_run".
+
+        Raises:
+            ClientError: the launch does not fit the kernel, or the text is no PTX.
+        """
+        options = {"entry": entry, "dynamic_shared": shared, "checks": checks, "schedules": schedules, "budget": budget,
+                   "counters": counters, "arch": arch, "sfu": sfu, "contract": contract}  # fmt: skip
+        return _launch.emulate(self, ptx, options, grid, block, args, outputs, bounds)
+
+    def compile_cuda(
+        self, source: str | os.PathLike[str], *, arch: str = "sm_80", flags: Sequence[str] = (),
+        compiler: str | None = None,
+    ) -> str:  # fmt: skip
+        """Compiles CUDA C++ to PTX, with nvcc where it is installed, else with clang.
+
+        Args:
+            source: the text, or the path of a .cu file.
+            arch: what it is compiled for.
+            flags: further arguments of the compiler.
+            compiler: "nvcc" or "clang".
+        """
+        body = {**_launch.source_of(source), "arch": arch, "flags": list(flags), "compiler": compiler or ""}
+        return str(self._json("POST", "/v1/compile", body)["ptx"])
 
     def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> list[dict[str, Any]]:
         """Holds the kernels of a PTX text to their limits, and stores their metrics.

@@ -54,14 +54,17 @@ def triton_kernel(fn: Any, grid: Any, args: Sequence[Any], **launch: Any) -> Ker
 def raw_kernel(fn: Any, grid: Any, block: Any, args: Sequence[Any], shared_mem: int = 0) -> Kernel:
     """A launch fn(grid, block, args) of a cupy.RawKernel, on arrays of CuPy or CUDA tensors of torch.
 
+    Or of a cuda_kernel, on arrays of numpy or CPU tensors of torch.
+
     grid and block are tuples whose entries are like those of args, or functions of (inputs, outputs, attrs). Integers
     are passed as 64 bits, of which a parameter of 32 bits takes the lower half; a float needs its dtype.
     """
     resolve = _resolver(args)
     blocks, threads = _grid(grid), _grid(block)
+    passed = _as_it_is if getattr(fn, "gpuemu_takes_arrays", False) else _raw_argument
 
     def run(inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> None:
-        values = tuple(_raw_argument(v) for v in resolve(inputs, outputs, attrs))
+        values = tuple(passed(v) for v in resolve(inputs, outputs, attrs))
         where = blocks(inputs, outputs, attrs), threads(inputs, outputs, attrs)
         if 0 in where[0]:
             return  # nothing to do; the driver refuses an empty grid
@@ -195,6 +198,10 @@ def _pointer(value: Any) -> int | None:
     if hasattr(value, "__cuda_array_interface__"):  # cupy, numba
         return int(value.__cuda_array_interface__["data"][0])
     return None
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _raw_argument(value: Any) -> Any:

@@ -4,8 +4,8 @@
     def test_softmax(inputs):
         return my_softmax(inputs["input"])
 
-Options: --gpuemu-seed, --gpuemu-iterations, --gpuemu-minimize. A failure shows what is wrong, the simplest case that
-fails in the same way, and the command that makes it again.
+Options: --gpuemu-seed, --gpuemu-iterations, --gpuemu-minimize, --gpuemu-emulate. A failure shows what is wrong, the
+simplest case that fails in the same way, and the command that makes it again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def op(
     layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
     op_schema: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None,
     framework: str | None = None, device: str | None = None, outputs: str | None = None, repeat: bool = False,
-    config: str | None = None,
+    config: str | None = None, emulate: bool | str = False,
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Makes a test per case of a function that takes inputs and returns what the operator should.
 
@@ -51,6 +51,8 @@ def op(
         dtypes, value_distribution, layouts, shapes, op_schema, attrs, framework, device, outputs, repeat: as of
             Client.fuzz_op_client_side.
         config: path of gpuemu.toml; default: searched for from the directory of the test file upwards.
+        emulate: whether launches of Triton kernels in the function are executed on the CPU, by the emulator; a target
+            such as "sm_90" says yes, too. Default: --gpuemu-emulate.
     """
     if iterations is not None and iterations < 1:
         raise ValueError(f"@gpuemu.op({name!r}): iterations is {iterations}, want at least 1")
@@ -64,7 +66,8 @@ def op(
             kind = type(function).__name__
             raise TypeError(f"@gpuemu.op({name!r}) stands above @{kind}: write @{kind} first, @gpuemu.op below it")
         session = KernelSession(
-            name, function, options, framework=framework, device=device, outputs=outputs, repeat=repeat, config=config
+            name, function, options, framework=framework, device=device, outputs=outputs, repeat=repeat, config=config,
+            emulate=emulate,
         )
         setattr(function, ATTRIBUTE, _Marked(session, iterations, seed))
         return function
@@ -92,6 +95,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
                     help="cases of @gpuemu.op tests that do not say (default 50)")  # fmt: skip
     group.addoption("--gpuemu-case", metavar="CASE",
                     help="run this case alone, as a failure shows it")  # fmt: skip
+    group.addoption("--gpuemu-emulate", nargs="?", const="sm_80", metavar="TARGET",
+                    help="run Triton kernels of @gpuemu.op tests on the CPU, compiled for TARGET (sm_80)")  # fmt: skip
     group.addoption("--gpuemu-minimize", type=int, metavar="N", default=60,
                     help="cases to try when a failure is minimised (default 60; 0: do not)")  # fmt: skip
 
@@ -131,6 +136,7 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
     settings = collector.config.option
     default = DEFAULT_SEED if settings.gpuemu_seed is None else settings.gpuemu_seed
     marked.session.seed = default if marked.seed is None else marked.seed
+    marked.session.emulate = marked.session.emulate or settings.gpuemu_emulate or False
     marked.count = marked.iterations or settings.gpuemu_iterations or DEFAULT_ITERATIONS
     text = settings.gpuemu_case
     if text is not None:

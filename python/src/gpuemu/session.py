@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from . import _fuzzing
 from ._case import Case, Execution
 from ._shared import SharedFile
+from ._triton import emulated_triton
 from .arrays import arrays
 from .client import Client
 from .guard import Guard
@@ -26,16 +28,17 @@ class KernelSession:
         framework, device, outputs, repeat: as there.
         config: path of gpuemu.toml.
         client: a client to use; default: one of its own.
+        emulate: whether launches of Triton kernels are executed by the emulator; a target such as "sm_90" says yes.
 
     Attributes:
         seed: master seed of the cases; set before the first is asked for.
-        kernel, config: as given; a test runner may replace them, config before the first case.
+        kernel, config, emulate: as given; a test runner may replace them, the last two before the first case.
     """
 
     def __init__(
         self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
         device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
-        client: Client | None = None,
+        client: Client | None = None, emulate: bool | str = False,
     ) -> None:  # fmt: skip
         self.op_name = op_name
         self.kernel = kernel
@@ -46,6 +49,7 @@ class KernelSession:
         self._outputs = outputs or str(getattr(kernel, "gpuemu_outputs", "returned"))
         self._repeat = repeat
         self._client = client
+        self.emulate = emulate
         self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
         self.tried = 0  # cases that were run to find simpler ones
@@ -87,11 +91,19 @@ class KernelSession:
     def judge(self, case: Case, store: str = "all") -> ValidationResult:
         """Runs the kernel on a case and has what came out judged."""
         ready = self._ready()
-        done: Execution = ready.guard.run(self.kernel, case)
+        with self._emulation():
+            done: Execution = ready.guard.run(self.kernel, case)
         own_schema = self._options.get("op_schema") is not None
         submission = _fuzzing.Submission(ready.results, ready.client._request(store=store), own_schema)
         submission.add(case, done)
         return submission.send(ready.client._connect())[0]
+
+    def _emulation(self) -> AbstractContextManager[object]:
+        """Where the kernel runs."""
+        if not self.emulate:
+            return nullcontext()
+        target = self.emulate if isinstance(self.emulate, str) else "sm_80"
+        return emulated_triton(target, client=self._ready().client)
 
     def minimize(self, case: Case, result: ValidationResult, budget: int) -> ValidationResult | None:
         """The verdict on the simplest case that fails in the same way, after at most budget tries; None: there is none.

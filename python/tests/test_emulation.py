@@ -1,0 +1,229 @@
+"""Launches of compiled kernels on the CPU: memory of numpy arrays, findings, CUDA C++ through a compiler."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpuemu
+from gpuemu import Client, ClientError, EmulationError, cuda_kernel, raw_kernel
+
+# y[i] = max(x[i], s) for i below n
+RELU = """//
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry relu(.param .u64 x, .param .u64 y, .param .f32 s, .param .u64 n)
+{
+    .reg .pred %p<2>;
+    .reg .b32 %r<4>;
+    .reg .f32 %f<4>;
+    .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [x];
+    ld.param.u64 %rd2, [y];
+    ld.param.f32 %f1, [s];
+    ld.param.u64 %rd3, [n];
+    mov.u32 %r1, %ctaid.x;
+    mov.u32 %r2, %ntid.x;
+    mov.u32 %r3, %tid.x;
+    mul.wide.u32 %rd4, %r1, %r2;
+    cvt.u64.u32 %rd5, %r3;
+    add.s64 %rd4, %rd4, %rd5;
+    setp.ge.u64 %p1, %rd4, %rd3;
+    @%p1 bra done;
+    shl.b64 %rd4, %rd4, 2;
+    add.s64 %rd6, %rd1, %rd4;
+    add.s64 %rd7, %rd2, %rd4;
+    ld.global.f32 %f2, [%rd6];
+    max.NaN.f32 %f3, %f2, %f1;
+    st.global.f32 [%rd7], %f3;
+done:
+    ret;
+}
+"""
+# One more than n: what hardware usually survives.
+OVER = RELU.replace("setp.ge.u64", "setp.gt.u64").replace("relu(", "over(")
+SPIN = """.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry spin()
+{
+again:
+    bra again;
+}
+"""
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with Client() as c:
+        yield c
+
+
+def kinds(result: Any) -> set[str]:
+    return {f.kind for f in result.findings}
+
+
+def test_in_place(client: Client) -> None:
+    x = np.linspace(-1, 1, 100, dtype=np.float32)
+    y = np.empty_like(x)
+    args = {"x": x, "y": y, "s": 0, "n": 100}
+    result = client.emulate(RELU, grid=4, block=(32, 1, 1), args=args, outputs=["y"], counters=True, schedules=2)
+    assert result.ok and result.check() is result and result.kernel == "relu" and result.findings == []
+    assert np.array_equal(y, np.maximum(x, 0))
+    assert result.counters is not None and result.counters["warp_instructions"] > 0
+    assert result.raw["schedules"] == 2
+
+
+@pytest.mark.parametrize("size", [100, 100_000])  # through the socket, and by a shared file
+def test_views_share_memory(client: Client, size: int) -> None:
+    whole = np.linspace(-1, 1, 2 * size, dtype=np.float32)
+    want = np.maximum(whole[:size], np.float32(0.25))
+    result = client.emulate(RELU, "relu", grid=-(-size // 256), block=256, args=[whole, whole[size:], 0.25, size])
+    assert result.ok, result
+    assert np.array_equal(whole[size:], want)
+
+
+def test_bounds(client: Client) -> None:
+    memory = np.zeros(128, np.float32)
+    args = {"x": memory[:10], "y": memory[20:30], "s": 0.0, "n": 10}
+    inside = client.emulate(OVER, grid=1, block=32, args=args, bounds="storage")
+    assert inside.ok
+    outside = client.emulate(OVER, grid=1, block=32, args=args)
+    assert kinds(outside) == {"oob_read", "oob_write"}
+    first = outside.findings[0]
+    assert first.block == (0, 0, 0) and first.thread == (10, 0, 0) and "x, which has 40 bytes" in first.message
+    text = r"^over: oob_read at PTX line \d+: block 0,0,0, thread 10,0,0: reads"
+    with pytest.raises(EmulationError, match=text) as exc:
+        outside.check()
+    assert exc.value.result is outside and len(exc.value.findings) == 2
+    backwards = memory[9::-1]  # its first element is the last in memory
+    assert kinds(client.emulate(RELU, grid=1, block=1, args=[backwards, memory[20:], 0, 1])) == set()
+    assert kinds(client.emulate(RELU, grid=1, block=2, args=[backwards, memory[20:], 0, 2])) == {"oob_read"}
+    assert kinds(client.emulate(RELU, grid=1, block=1, args=[memory[:0], memory[20:], 0, 1])) == {"oob_read"}
+
+
+def test_alignment_is_that_of_the_array(client: Client) -> None:
+    odd = np.zeros(65, np.uint8)[1:].view(np.float32)
+    assert kinds(client.emulate(RELU, grid=1, block=1, args=[odd, np.zeros(1, np.float32), 0, 1])) == {"misaligned"}
+
+
+def test_outputs_have_nothing_in_them(client: Client) -> None:
+    x, y = np.ones(10, np.float32), np.zeros(10, np.float32)
+    args = {"x": x, "y": y, "s": 0, "n": 9}
+    assert kinds(client.emulate(RELU, grid=1, block=32, args=args)) == set()
+    assert kinds(client.emulate(RELU, grid=1, block=32, args=args, outputs=["y"])) == {"unwritten"}
+    assert kinds(client.emulate(RELU, grid=1, block=32, args=args, outputs=["y"], checks="bounds")) == set()
+    with pytest.raises(ClientError, match="shares memory with x"):
+        client.emulate(RELU, grid=1, block=1, args={"x": x, "y": x, "s": 0, "n": 1}, outputs=["y"])
+    with pytest.raises(ClientError, match="outputs are contiguous"):
+        client.emulate(RELU, grid=1, block=1, args=[x, y[::2], 0, 1], outputs=[1])
+    with pytest.raises(ClientError, match="'z', which args has not"):
+        client.emulate(RELU, grid=1, block=1, args=[x, y, 0, 1], outputs=["z"])
+
+
+def test_what_cannot_be_written_to(client: Client) -> None:
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    x.flags.writeable = False
+    assert client.emulate(RELU, grid=1, block=4, args=[x, y, 0, 4]).ok
+    with pytest.raises(ClientError, match="writes to arg2, which cannot be written to"):
+        client.emulate(RELU, grid=1, block=4, args=[y, x, 2.0, 4])
+    assert np.array_equal(x, np.ones(4))
+
+
+def test_numbers(client: Client) -> None:
+    x, y = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    for s, want in [(1, 1.0), (-1, 0.0), (0.1, np.float32(0.1)), (np.float32(7), 7.0)]:
+        client.emulate(RELU, grid=1, block=1, args=[x, y, s, np.uint64(1)]).check()
+        assert y[0] == np.float32(want)
+    for bad, match in [
+        (np.float64(1), "has 8 bytes"), (True, "has 1 bytes"), ("1", "is a str"), (1 << 64, "not a value"),
+        (np.complex64(1), "is a complex64"),
+    ]:  # fmt: skip
+        with pytest.raises(ClientError, match=match):
+            client.emulate(RELU, grid=1, block=1, args=[x, y, 0.0 if bad == 1 << 64 else bad, bad])
+    null = client.emulate(RELU, grid=1, block=1, args=[None, y, 0, 1])
+    assert kinds(null) == {"oob_read"}
+
+
+def test_what_is_not_executed(client: Client, tmp_path: Path) -> None:
+    file = tmp_path / "spin.ptx"
+    file.write_text(SPIN)
+    result = client.emulate(file, grid=1, block=1, args=[], budget=1000)
+    assert result.status == "not_run" and not result.ok and result.error is not None
+    assert result.error.code == "ptxvm-budget"
+    with pytest.raises(EmulationError, match=r"^spin: not executed: spin executed more than 1000 instructions\n"):
+        result.check()
+    with pytest.raises(ClientError, match="not PTX"):
+        client.emulate("no PTX", grid=1, block=1, args=[])
+    with pytest.raises(ClientError, match="no such file"):
+        client.emulate(tmp_path / "missing.ptx", grid=1, block=1, args=[])
+    with pytest.raises(ClientError, match="x is from 1 to 1024"):
+        client.emulate(SPIN, grid=1, block=0, args=[])
+    with pytest.raises(ClientError, match="bounds is 'all'"):
+        client.emulate(SPIN, grid=1, block=1, args=[], bounds="all")
+    with pytest.raises(ClientError, match="1 arguments are given, the kernel has 4"):
+        client.emulate(RELU, grid=1, block=1, args=[1])
+
+
+def fuzzed(text: str) -> gpuemu.FuzzResults:
+    kernel = raw_kernel(
+        cuda_kernel(text), grid=lambda i, o, a: -(-i["input"].size // 128), block=128,
+        args=["input", "output", lambda i, o, a: 0.0, "input.numel"],
+    )  # fmt: skip
+    return Client().fuzz_op_client_side("relu", kernel, iterations=20, seed=3, dtypes=["float32"],
+                                        layouts=["contiguous"])  # fmt: skip
+
+
+def test_cases_of_the_engine() -> None:
+    """A sound kernel passes; one that reads and writes an element too many does not, but where a block ends with it."""
+    sound = fuzzed(RELU)
+    assert sound.ok and sound.passed == 20, sound
+    over = fuzzed(OVER)
+    assert over.failed > 0 and over.passed + over.failed == 20, over
+    assert all("oob_read at PTX line" in f.message for f in over.failures)
+
+
+def test_cuda_kernel(tmp_path: Path) -> None:
+    kernel = cuda_kernel(OVER, "over", checks="none")
+    x, y = np.array([-1, 1], np.float32), np.zeros(2, np.float32)
+    kernel(1, 32, (x, y, 0, 2))
+    assert y.tolist() == [0, 1]
+    assert kernel((0, 1), 32, (x, y, 0, 2)).ok
+    file = tmp_path / "over.ptx"
+    file.write_text(OVER)
+    with pytest.raises(EmulationError, match="oob_write"):
+        cuda_kernel(file)(1, 32, (x, y, 0, 2))
+    with pytest.raises(ClientError, match="there is no option check"):
+        cuda_kernel(RELU, check="all")
+
+
+SOURCE = """
+template <typename T> __device__ T larger(T a, T b) { return a > b ? a : b; }
+__global__ void relu(const float *x, float *y, long n) {
+    long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+    if (i <= n) y[i] = larger(x[i], LEAST);
+}
+"""
+
+
+def test_cuda_source(tmp_path: Path) -> None:
+    """Through clang or nvcc: a finding has the line of the source."""
+    names = ["nvcc", "clang", *(f"clang-{n}" for n in range(14, 30))]
+    if not any(shutil.which(name) for name in names):
+        pytest.skip("there is neither nvcc nor clang")
+    path = tmp_path / "relu.cu"
+    path.write_text(SOURCE)
+    kernel = cuda_kernel(path, "relu", flags=["-DLEAST=0.5f"])
+    x, y = np.zeros(100, np.float32), np.zeros(101, np.float32)
+    kernel(1, 100, (x, y, 99))
+    assert (y[:100] == 0.5).all()
+    with pytest.raises(EmulationError, match=r"oob_read at (\./)?relu\.cu:5: block 0,0,0, thread 100"):
+        kernel(1, 128, (x, y, 100))
+    with pytest.raises(ClientError, match=r"kernel\.cu.*LEAST"):
+        cuda_kernel(SOURCE)(1, 1, (x, y, 1))
