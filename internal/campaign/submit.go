@@ -229,6 +229,7 @@ type situation struct {
 	session *session
 	schema  *opspec.Schema
 	cas     opspec.Case
+	text    string                    // of cas; "": not known
 	inputs  map[string]*tensor.Tensor // nil where nobody needs them
 	ahead   *prospect                 // of a case that was handed out; nil: nothing was computed ahead
 	release func()
@@ -253,7 +254,7 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 	// Whether or not it is used: nobody else will ask for it. Most texts are those that were handed out, and what they
 	// say is known then.
 	if in.ahead = j.engine.ahead.take(sess.caseKey(sub.Case)); in.ahead != nil {
-		in.cas, in.schema = in.ahead.cas, sess.subject.schema // see prepare
+		in.cas, in.text, in.schema = in.ahead.cas, sub.Case, sess.subject.schema // see prepare
 	} else if err := j.parse(in, sub.Case); err != nil {
 		return nil, err
 	}
@@ -287,7 +288,10 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	c := in.cas
 	subj := s.subject.with(in.schema).judgedBy(sub, c.DType)
 	defer s.executor.lend(subj, s.subject)()
-	res := &verdict.Result{DType: c.DType.String(), Case: c.String(), Seed: verdict.Seed(c.Seed)}
+	if in.text == "" {
+		in.text = c.String()
+	}
+	res := &verdict.Result{DType: c.DType.String(), Case: in.text, Seed: verdict.Seed(c.Seed)}
 	subj.stamp(res)
 	res.Candidate, res.CandidateTime = "client", sub.Time
 	if len(sub.Expected) > 0 {

@@ -52,7 +52,7 @@ type fullPass struct {
 	p       *plan
 	out     *shared
 	buf     *buffers
-	work    *workspace // diff, ulp and the histogram's counts are of it; nil: none
+	work    *workspace // diff, ulp and the histogram's memory are of it; nil: none
 	diff    []float64  // errors of a chunk, 0 for odd elements
 	odd     [chunkElems / 64]uint64
 	ulp     []uint64
@@ -71,10 +71,12 @@ func newFullPass(p *plan, out *shared) *fullPass {
 	if !p.integer {
 		w, _ := workspaces.Get().(*workspace)
 		f.buf, f.diff, f.ulp, f.hist.counts = newBuffers(n), w.diff[:n], w.ulp[:n], w.counts[:0]
-		f.work = w
+		f.work, f.hist.page = w, &w.page
 		if p.d != dtype.Float32 && p.d != dtype.Float64 {
 			f.scratch = make([]byte, 8*n)
 		}
+	} else {
+		f.hist.page = new(pageTable)
 	}
 	for i := range f.tops {
 		f.tops[i] = newTop(p.opt.Worst)
@@ -87,6 +89,7 @@ func newFullPass(p *plan, out *shared) *fullPass {
 type workspace struct {
 	diff   [chunkElems]float64
 	ulp    [chunkElems]uint64
+	page   pageTable
 	counts []uint32 // pages of a histogram, not cleared
 }
 
@@ -96,8 +99,9 @@ var workspaces = sync.Pool{New: func() any { return new(workspace) }}
 func (f *fullPass) release() {
 	if f.work != nil {
 		f.work.counts = f.hist.counts
+		clear(f.work.page[f.hist.spread[0]:f.hist.spread[1]])
 		workspaces.Put(f.work)
-		f.work, f.diff, f.ulp, f.hist.counts = nil, nil, nil, nil
+		f.work, f.diff, f.ulp, f.hist.counts, f.hist.page = nil, nil, nil, nil, nil
 	}
 }
 

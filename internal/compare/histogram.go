@@ -18,11 +18,14 @@ const (
 //
 // Counting is the same in any order and for any division of the work, hence so are the percentiles.
 type histogram struct {
-	page   [2048]uint16 // by exponent; 0: none yet
-	spread [2]int       // the least exponent with a page, and the one behind the largest
-	counts []uint32     // pages of buckets, the first one unused; an element count fits, since MaxElems is 2^31
+	page   *pageTable
+	spread [2]int   // the least exponent with a page, and the one behind the largest
+	counts []uint32 // pages of buckets, the first one unused; an element count fits, since MaxElems is 2^31
 	total  int
 }
+
+// pageTable has the numbers of pages by exponent; 0: none yet.
+type pageTable [2048]uint16
 
 func (h *histogram) add(x float64) {
 	key := math.Float64bits(x)

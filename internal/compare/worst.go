@@ -35,7 +35,7 @@ type top struct {
 	limitWrong float64
 }
 
-func newTop(size int) top { return top{size: size, list: make([]entry, 0, size+1)} }
+func newTop(size int) top { return top{size: size} } // most comparisons have nothing to list
 
 // offer takes an entry whose value exceeds the limit of its kind.
 func (t *top) offer(e entry) {

@@ -58,24 +58,28 @@ func (r *RNG) Derive(domain string) *RNG { return New(DeriveSeed(r.seed, domain)
 // DeriveSeed returns the seed of the stream named domain below seed: the unkeyed Blake2b digest of size 8 (in the
 // parameter block, not a truncated longer digest) of the little-endian seed and the domain.
 func DeriveSeed(seed uint64, domain string) uint64 {
-	h := hashes.Get().(hash.Hash)
-	defer hashes.Put(h)
+	h := hashers.Get().(*hasher)
+	defer hashers.Put(h)
 	h.Reset()
-	in := make([]byte, 0, 64)
-	in = binary.LittleEndian.AppendUint64(in, seed)
-	in = append(in, domain...)
-	h.Write(in)
-	var out [seedBytes]byte
-	return binary.LittleEndian.Uint64(h.Sum(out[:0]))
+	h.in = append(binary.LittleEndian.AppendUint64(h.in[:0], seed), domain...)
+	h.Write(h.in)
+	return binary.LittleEndian.Uint64(h.Sum(h.out[:0]))
 }
 
-// hashes are used again: a case derives a dozen seeds, and the state of a hash is larger than all they are made of.
-var hashes = sync.Pool{New: func() any {
+// hasher is a hash with the memory of its input and output, which would escape to the heap otherwise.
+type hasher struct {
+	hash.Hash
+	in  []byte
+	out [seedBytes]byte
+}
+
+// hashers are used again: a case derives a dozen seeds, and the state of a hash is larger than all they are made of.
+var hashers = sync.Pool{New: func() any {
 	h, err := blake2b.New(seedBytes, nil)
 	if err != nil { // only for a bad size or key length, and both are constants
 		panic(fmt.Sprintf("rng: internal error: blake2b: %v", err))
 	}
-	return h
+	return &hasher{Hash: h}
 }}
 
 // step advances the state (s0, s1) once and returns the new state and the output.
