@@ -1,4 +1,4 @@
-"""Records what the GPU computes for wgmma and wmma: one kernel per case, pseudo-random operands.
+"""Records what the GPU computes for wgmma, wmma and bulk reductions: one kernel per case, pseudo-random operands.
 
 The record is $OUT/wgmma.json.gz, kept as testdata/vectors/ptx/wgmma-sm90.json.gz: the text of the kernels, and for
 every case how its operands are made and the SHA-256 of its results. Operands are not in it: a test of internal/ptxvm
@@ -32,7 +32,8 @@ HEAD = ".version 8.6\n.target sm_90a\n.address_size 64\n"
 MASKS = {
     "f16": (0xBFFFBFFF, 0) * 2, "bf16": (0x83FF83FF, 0x3C003C00) * 2, "tf32": (0x83FFFFFF, 0x3C000000) * 2,
     "f32": (0x83FFFFFF, 0x3C000000) * 2, "e4m3": (0xBFBFBFBF, 0) * 2, "e5m2": (0xBFBFBFBF, 0) * 2,
-    "f64": (0xFFFFFFFF, 0, 0x803FFFFF, 0x3FC00000),
+    "f64": (0xFFFFFFFF, 0, 0x803FFFFF, 0x3FC00000), "small f32": (0x80FFFFFF, 0) * 2,
+    "small bf16": (0x80FF80FF, 0) * 2,
 }  # fmt: skip
 ANY = (0xFFFFFFFF, 0) * 2
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "f64": 64, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8,
@@ -274,6 +275,30 @@ def wmma_cases() -> list[Case]:
     return cases
 
 
+REDUCTIONS = """add.u32 add.s32 add.u64 add.f32 add.f64 add.noftz.f16 add.noftz.bf16 min.u32 min.s32 min.u64 min.s64
+    max.u32 max.s32 max.u64 max.s64 inc.u32 dec.u32 and.b32 and.b64 or.b32 or.b64 xor.b32 xor.b64"""
+
+
+def bulk_cases() -> list[Case]:
+    """All reductions of bulk copies to global memory, 64 words each, of floats with subnormal numbers."""
+    cases: list[Case] = []
+    for form in REDUCTIONS.split():
+        typ = form.split(".")[-1]
+        kind = f"small {typ}" if typ in ("f32", "bf16") else typ
+        body = [
+            "mul.wide.u32 %rd3, %r1, 8;", "add.s64 %rd4, %rd1, %rd3;", "ld.global.b64 %rd5, [%rd4];",
+            "ld.global.b64 %rd6, [%rd4+256];", "add.s64 %rd4, %rd2, %rd3;", "st.global.b64 [%rd4], %rd6;",
+            "shl.b32 %r3, %r1, 3;", "mov.u32 %r4, s;", "add.s32 %r5, %r4, %r3;", "st.shared.b64 [%r5], %rd5;",
+            "membar.gl;", "fence.proxy.async;", "bar.sync 0;", "setp.ne.u32 %p1, %r1, 0;", "@%p1 ret;",
+            f"cp.reduce.async.bulk.global.shared::cta.bulk_group.{form} [%rd2], [%r4], 256;",
+            "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;",
+        ]  # fmt: skip
+        name = "bulk_" + form.replace(".", "_")
+        text = frame(name, 128, 64, ".shared .align 128 .b8 s[256];", body)
+        cases.append(Case(name, 32, [(kind, 64), (kind, 64)], 64, text))
+    return cases
+
+
 def seed_of(name: str) -> int:
     """FNV-1a of the name, 64 bits."""
     h = 0xCBF29CE484222325
@@ -315,7 +340,7 @@ def compiled(text: str) -> str:
 
 def main() -> None:
     """Writes the record."""
-    cases = wgmma_cases() + wmma_cases()
+    cases = wgmma_cases() + wmma_cases() + bulk_cases()
     step = 16  # kernels in a module
     texts = [HEAD + "".join(c.text for c in cases[i : i + step]) for i in range(0, len(cases), step)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
