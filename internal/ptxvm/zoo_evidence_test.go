@@ -20,11 +20,11 @@ var workerCounts = []int{1, 2, 3, 7}
 // TestZooWorkers runs the zoo on other numbers of workers: every byte and every finding stays as it is.
 func TestZooWorkers(t *testing.T) {
 	for _, a := range zoo() {
-		list, _, err := a.individuals()
+		list, err := a.individuals()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if testing.Short() && len(list) > 1 {
+		if testing.Short() {
 			list = list[:1]
 		}
 		for _, v := range list {
@@ -58,7 +58,7 @@ func TestZooSchedules(t *testing.T) {
 		if a.finding != "" {
 			continue
 		}
-		list, _, err := a.individuals()
+		list, err := a.individuals()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestZooEvidence(t *testing.T) {
 			loud = append(loud, fmt.Sprintf("`%s` (%s)", c.animal.name(), c.animal.finding))
 		}
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", c.animal.name(), c.compilers(),
-			likeness(c.plainEqual, n, c.plain), likeness(c.fusedEqual, n, c.fused), distance(c.reference), c.bounds()))
+			likeness(c.plainEqual, n, c.plain), likeness(c.fusedEqual, n, c.fused), c.float64(), c.bounds()))
 	}
 	page := fmt.Sprintf(`# The zoo: compiled kernels here, on an H200 and in float64
 
@@ -127,6 +127,9 @@ In the first, lanes of a warp store different values to one place. In the second
 and one thread stores it: the others have no use for what they load, but nothing orders them. Besides, the
 %[1]smemory/last_block%[1]s of clang 14 races, and no other version of it: clang moves a load over a barrier.
 
+Launches called "edges" have zeros of both signs, infinities, NaN, subnormal numbers and numbers at which conversions
+saturate, all pairs of them; the GPU is their only reference.
+
 Every launch leaves the same bytes, findings and counts with 1, 2, 3 and 7 workers. In four orders of blocks and warps
 (%[1]s--schedules 4%[1]s) all leave the same bytes but %[1]sreduce/compact%[1]s, which the GPU showed, too.
 
@@ -151,6 +154,16 @@ func (c *comparison) compilers() string {
 	}
 	text := strings.Join(slices.Compact(names), ", ")
 	return fmt.Sprintf("%s: %d", strings.ReplaceAll(text, ", clang ", ", "), len(c.files))
+}
+
+// float64 says how far outputs are from the reference, where there is one.
+func (c *comparison) float64() string {
+	for _, want := range c.animal.want {
+		if want == nil {
+			return ""
+		}
+	}
+	return distance(c.reference)
 }
 
 // bounds says how far outputs may be off.

@@ -283,11 +283,10 @@ func layoutZoo() []animal {
 
 func doubleZoo() []animal {
 	const n = 60
-	x := sequence(2*n, func(i int) float64 { return math.Sin(float64(i)*1.3) * 3 })
-	y := sequence(2*n, func(i int) float64 { return math.Cos(float64(i)*0.7) + 0.1 })
+	x, y := sequence(2*n, scattered), sequence(2*n, func(i int) float64 { return scattered(i + 2*n) })
 	dot := 0.0
 	for i := range n {
-		dot += x[i] * y[i]
+		dot += float64(x[i] * y[i])
 	}
 	polynomial := sequence(n, func(i int) float64 {
 		p := 1.0 / 120

@@ -128,7 +128,7 @@ func smallZoo() []animal {
 		}
 		return k
 	})
-	d := sequence(90, func(i int) float64 { return math.Sin(float64(i)*1.3) * 3 })
+	d := sequence(90, scattered)
 	wide := animal{source: "elementwise", kernel: "_Z11scale_shiftIdLi2EEvPKT_PS0_S0_S0_i", grid: line(1), block: line(64),
 		args: []Arg{in(d), room(8 * 90), value(1.5), value(-2.25), value(int32(90))}}
 	gelus := animal{source: "half", kernel: "half2_gelu", grid: line(1), block: line(64),
@@ -138,7 +138,7 @@ func smallZoo() []animal {
 	exps := animal{source: "narrow", kernel: "half_exp", grid: line(1), block: line(32),
 		args: []Arg{tensor(f16, half[:32]), blank(f16, 32)}}
 	return []animal{
-		wide.nearly(1, dtype.Float64, 1e-15, sequence(90, func(i int) float64 { return 1.5*d[i] - 2.25 })),
+		wide.nearly(1, dtype.Float64, 1e-15, sequence(90, func(i int) float64 { return float64(1.5*d[i]) - 2.25 })),
 		gelus.nearly(1, f16, 0x1p-11, gelu),
 		norms.nearly(2, bf16, 0x1p-7, rms),
 		exps.nearly(1, f16, 0x1p-9, exponential),

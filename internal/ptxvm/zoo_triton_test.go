@@ -21,7 +21,7 @@ func blank(d dtype.DType, n int) Arg {
 // kept gives n numbers of both signs that are numbers of the format.
 func kept(d dtype.DType, n, from int) []float64 {
 	v := make([]float64, n)
-	dtype.Decode(v, d, encoded(d, sequence(n, func(i int) float64 { return 3 * math.Sin(float64(i+from)*1.7+0.3) })))
+	dtype.Decode(v, d, encoded(d, sequence(n, func(i int) float64 { return scattered(i + from) })))
 	return v
 }
 
