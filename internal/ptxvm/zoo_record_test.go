@@ -250,8 +250,8 @@ func readZooRecord(t *testing.T) *zooRecord {
 // TestZooLaunches writes the launches for bench/device/zoo.sh to the file that GPUEMU_ZOO_LAUNCHES names.
 func TestZooLaunches(t *testing.T) {
 	path := os.Getenv("GPUEMU_ZOO_LAUNCHES")
-	if path == "" {
-		t.Skip("GPUEMU_ZOO_LAUNCHES names no file")
+	if path == "" || testing.Short() {
+		t.Skip("GPUEMU_ZOO_LAUNCHES names no file, or this is a short test")
 	}
 	type argument struct {
 		Buffer []byte `json:"buffer"` // base64, as encoding/json writes it; null for a value
