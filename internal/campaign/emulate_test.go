@@ -167,3 +167,79 @@ func TestEmulatedStrides(t *testing.T) {
 		}
 	}
 }
+
+// corpusOps launch kernels that nvcc and Triton compiled, of the corpus in testdata/ptx. Triton's are specialised to
+// sizes that are multiples of 16.
+const corpusOps = `
+[[ops]]
+name = "layernorm"
+[ops.kernel]
+ptx = "nvcc13/norm-sm90.ptx"
+grid = ["B * S"]
+block = [128]
+args = ["input", "weight", "bias", "out", "H", "eps"]
+[[ops]]
+name = "rmsnorm"
+[ops.kernel]
+ptx = "nvcc13/norm-sm90.ptx"
+grid = ["B * S"]
+block = ["H > 256 ? 256 : 32"]
+args = ["input", "weight", "out", "H", "float32(eps)"]
+[[ops]]
+name = "softmax_online"
+schema = "softmax"
+[ops.kernel]
+ptx = "nvcc13/softmax-sm90.ptx"
+grid = ["ceil(B * S / 4)"]
+block = [128]
+args = ["input", "out", "B * S", "H"]
+[[ops]]
+name = "matmul_tile16"
+schema = "matmul"
+[ops.kernel]
+ptx = "nvcc13/matmul-sm90.ptx"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["a", "b", "out", "M", "N", "K"]
+[[ops]]
+name = "matmul"
+dtypes = ["float16"]
+reference = "builtin:matmul"
+[ops.kernel]
+ptx = "triton36/matmul-fp16-sm80.ptx"
+grid = ["cdiv(M, 64)", "cdiv(N, 64)"]
+block = [128]
+shared = 65536
+args = ["a", "b", "out", "M", "N", "K", "a.shape[1]", "b.shape[-1]", "out.strides[0]", 0, "zeros(8)"]
+[ops.schema]
+dims = [{ name = "M", candidates = [16, 64, 80] }, { name = "K", candidates = [16, 144] },
+  { name = "N", candidates = [16, 208] }]
+relations = ["M % 16 == 0", "K % 16 == 0", "N % 16 == 0"]
+inputs = [{ name = "a", dims = ["M", "K"] }, { name = "b", dims = ["K", "N"] }]
+output = { name = "output", dims = ["M", "N"] }
+`
+
+// TestEmulatedCorpus: sound kernels of other compilers pass, with every check and in three orders.
+func TestEmulatedCorpus(t *testing.T) {
+	iterations := 8
+	if testing.Short() {
+		iterations = 3
+	}
+	text := strings.ReplaceAll(corpusOps, "\nargs = ", "\nschedules = 3\nargs = ")
+	tr := newTrial(t, head+text)
+	for _, name := range []string{"nvcc13", "triton36"} {
+		if err := os.Symlink(filepath.Join(testkit.Root(t), "testdata", "ptx", name),
+			filepath.Join(tr.project.Config.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sum, results := tr.run(KindFuzz, Options{Seed: seed(7), Iterations: iterations})
+	if sum.Total != 5*iterations || sum.Passed+sum.Undecided != sum.Total {
+		t.Errorf("%+v", sum.Counts)
+	}
+	for _, r := range results {
+		if r.Verdict == verdict.NotRun || r.Verdict.Failed() {
+			t.Errorf("%s: %s (%s) %s", r.Case, r.Verdict, r.Reason, r.Message)
+		}
+	}
+}

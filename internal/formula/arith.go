@@ -150,7 +150,7 @@ func logic(and bool, l, r eval) eval {
 // call compiles a function.
 func (c *compiler) call(node ast.Node, name string, args []ast.Node) (Kind, eval, error) {
 	const all = "there are ceil, floor, cdiv, min, max, abs, sqrt, next_pow2, and around everything float32 and the " +
-		"like"
+		"like, scratch and zeros"
 	want, ok := map[string]int{"ceil": 1, "floor": 1, "cdiv": 2, "abs": 1, "sqrt": 1, "next_pow2": 1, "min": 0,
 		"max": 0}[name]
 	switch {

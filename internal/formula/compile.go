@@ -17,7 +17,9 @@ import (
 type Program struct {
 	Kind Kind
 	// DType is that of the conversion around everything, as in float32(eps); Invalid where there is none.
-	DType   dtype.DType
+	DType dtype.DType
+	// Memory is scratch or zeros, as in scratch(4 * rows), where the value is a number of bytes; "" elsewhere.
+	Memory  string
 	Name    string   // of the tensor, where the text is one
 	Strides []string // tensors whose strides it asks for
 	run     eval
@@ -34,26 +36,41 @@ func (p *Program) Eval(env Env) (Value, error) { return p.run(env) }
 // Compile resolves the names of a formula.
 func (f *Formula) Compile(names map[string]Kind) (*Program, error) {
 	c := &compiler{Formula: f, names: names, program: &Program{}}
-	node := f.root
-	if name, args, ok := callOf(node); ok {
-		if d, err := dtype.Parse(name); err == nil {
-			if len(args) != 1 {
-				return nil, c.at(node, Syntax, "write float32(eps)", "%s takes one value, not %d", name, len(args))
-			}
-			c.program.DType, node = d, args[0]
-		}
+	node, err := c.outermost(f.root)
+	if err != nil {
+		return nil, err
 	}
 	if id, ok := node.(*ast.IdentifierNode); ok && names[id.Value] == Tensor {
 		c.program.Name = id.Value
 	}
-	var err error
 	if c.program.Kind, c.program.run, err = c.expr(node); err != nil {
 		return nil, err
+	}
+	if c.program.Memory != "" && c.program.Kind != Int {
+		return nil, c.at(node, WrongKind, "give a number of bytes", "%s of %s", c.program.Memory, c.program.Kind)
 	}
 	if n, ok := node.(*ast.BinaryNode); ok && n.Operator == "/" && c.program.Kind == Int && c.program.DType.IsFloat() {
 		return nil, c.at(node, WrongKind, "write 1.0 / n for a fraction", "a / b of whole numbers rounds down")
 	}
 	return c.program, nil
+}
+
+// outermost takes what may stand around everything else: a conversion, or memory of some bytes.
+func (c *compiler) outermost(node ast.Node) (ast.Node, error) {
+	name, args, ok := callOf(node)
+	d, err := dtype.Parse(name)
+	memory := name == "scratch" || name == "zeros"
+	switch {
+	case !ok || err != nil && !memory:
+		return node, nil
+	case len(args) != 1:
+		return nil, c.at(node, Syntax, "write float32(eps) or scratch(4 * n)", "%s takes one value, not %d", name, len(args))
+	case memory:
+		c.program.Memory = name
+	default:
+		c.program.DType = d
+	}
+	return args[0], nil
 }
 
 // compiler is one Compile.

@@ -1,6 +1,7 @@
 package formula
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/big"
@@ -129,6 +130,9 @@ func TestFaults(t *testing.T) {
 		"ceil(n / 256 * 2)":       "ceil of a whole number",
 		"float32(1 / n)":          "a / b of whole numbers rounds down",
 		"float32(eps) * 2":        "no function \"float32\" here",
+		"scratch(eps)":            "scratch of a number with a fraction",
+		"zeros(x)":                "zeros of a tensor",
+		"scratch(4) + 1":          "no function \"scratch\" here",
 		"float32(eps, 1)":         "float32 takes one value, not 2",
 		"eps % 2":                 "% between a number with a fraction and a whole number",
 		"x + 1":                   "+ between a tensor and a whole number",
@@ -181,6 +185,7 @@ func TestPlace(t *testing.T) {
 // TestProgram: what a launch asks of a formula before it is computed.
 func TestProgram(t *testing.T) {
 	for text, want := range map[string]string{
+		"scratch(4 * n)": "1 scratch  []", "zeros(8)": "1 zeros  []",
 		"x": "5 invalid x []", "float32(eps)": "2 float32  []", "x.strides[0] + 1": "1 invalid  [x]",
 		"int64(x.shape[0])": "1 int64  []", "bf16(eps)": "2 bfloat16  []",
 	} {
@@ -192,7 +197,7 @@ func TestProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprintf("%d %s %s %v", p.Kind, p.DType, p.Name, p.Strides); got != want {
+		if got := fmt.Sprintf("%d %s %s %v", p.Kind, cmp.Or(p.Memory, p.DType.String()), p.Name, p.Strides); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
+	"gpuemu/internal/launchfile"
 	"gpuemu/internal/ptx"
 	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
@@ -105,9 +106,9 @@ func (r *kernelRunner) load(name, text string) error {
 			len(l.args), prog.Kernel.Name, len(prog.Params))
 	}
 	for i := range l.args {
-		if p := &prog.Params[i]; l.args[i].Name != "" && p.Size != 8 {
-			return badLaunch(l.args[i].Pos, "", "%s is the tensor %s, and parameter %s has %d bytes, which is no address",
-				l.args[i].what, l.args[i].Name, p.Name, p.Size)
+		if p := &prog.Params[i]; (l.args[i].Name != "" || l.args[i].Memory != "") && p.Size != 8 {
+			return badLaunch(l.args[i].Pos, "", "%s is memory, and parameter %s has %d bytes, which is no address",
+				l.args[i].what, p.Name, p.Size)
 		}
 	}
 	r.prog = prog
@@ -196,9 +197,9 @@ func (r *kernelRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 	for i := range l.Args {
 		a := &l.Args[i]
 		switch {
-		case a.Role.Written():
+		case a.Role == launchfile.Out:
 			reply.Outputs = append(reply.Outputs, tensor.Named{Name: a.Name, Tensor: a.Tensor()})
-		case a.IsTensor() && string(a.Data) != string(l.inputs[a.Name].Data):
+		case a.Role == launchfile.In && string(a.Data) != string(l.inputs[a.Name].Data):
 			reply.Modified = append(reply.Modified, a.Name)
 		}
 	}
@@ -244,7 +245,7 @@ const maxCaseFindings = 10
 func (r *kernelRunner) unlaunched(l *launch, reply *Reply) {
 	for i := range l.Args {
 		a := &l.Args[i]
-		if a.Role.Written() && len(a.Data) > 0 && r.spec.Launch.Look&ptxvm.CheckUninit != 0 {
+		if a.Role == launchfile.Out && len(a.Data) > 0 && r.spec.Launch.Look&ptxvm.CheckUninit != 0 {
 			reply.Findings = append(reply.Findings, verdict.Finding{Kind: string(ptxvm.Unwritten), Name: a.Name,
 				Sentence: fmt.Sprintf("grid %d,%d,%d has no blocks: nothing was launched, and %s has %d elements", l.Grid[0],
 					l.Grid[1], l.Grid[2], a.Name, a.Shape.Elems())})

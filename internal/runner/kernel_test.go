@@ -198,6 +198,29 @@ func TestKernelFindings(t *testing.T) {
 	}
 }
 
+// TestKernelMemory: memory beside the tensors is no output; what is read of scratch was never set.
+func TestKernelMemory(t *testing.T) {
+	for memory, want := range map[string]string{"zeros(4 * N)": "0", "scratch(4 * N)": "uninit"} {
+		l := scaleLaunch()
+		l.Args[0].Text, l.Args[4].Text = memory, "1"
+		reply, err := run(t, l, scaleCall(3))
+		if err != nil || len(reply.Outputs) != 1 || len(reply.Modified) != 0 {
+			t.Fatalf("%s: %+v, %v", memory, reply, err)
+		}
+		got := fmt.Sprint(reply.Outputs[0].Tensor.Float64s()[2])
+		if len(reply.Findings) > 0 {
+			got = reply.Findings[0].Kind
+		}
+		if got != want {
+			t.Errorf("%s: %s, findings %v, want %s", memory, got, reply.Findings, want)
+		}
+	}
+	l := scaleLaunch()
+	l.Args[0].Text, l.Args[4].Text = "scratch(-N)", "1"
+	_, err := run(t, l, scaleCall(3))
+	wantFailure(t, err, verdict.Unsupported, `args[0] = "scratch(-N)" is -3 in this case, want 0`)
+}
+
 // TestKernelEmpty: a grid of no blocks is no launch, and leaves outputs unwritten that have elements.
 func TestKernelEmpty(t *testing.T) {
 	reply, err := run(t, scaleLaunch(), scaleCall(0))
@@ -296,12 +319,15 @@ func TestLaunchFaults(t *testing.T) {
 		"name":        {func(l *config.Launch) { l.Grid = exprs("n / 4") }, `unknown name "n" [formula-name]`},
 		"kind":        {func(l *config.Launch) { l.Grid = exprs("k") }, `grid[0] is "k", which is a number with a fraction`},
 		"tensor size": {func(l *config.Launch) { l.Block = exprs("x") }, `block[0] is "x", which is a tensor`},
-		"cast size":   {func(l *config.Launch) { l.Shared.Text = "int32(N)" }, `shared[0] is "int32(N)"`},
-		"text":        {func(l *config.Launch) { l.Args[2].Text = "mode" }, "args[2] is a text, which no kernel takes"},
-		"cast":        {func(l *config.Launch) { l.Args[0].Text = "float32(x)" }, "a tensor has no other type"},
-		"twice":       {func(l *config.Launch) { l.Args[0].Text = "y" }, "args[1]: out is an argument before, too"},
-		"no output":   {func(l *config.Launch) { l.Args[1].Text = "N" }, `output "y" is not among the arguments`},
-		"count":       {func(l *config.Launch) { l.Args = l.Args[:4] }, "args has 4 arguments, scale takes 5"},
+		"memory size": {func(l *config.Launch) { l.Block = exprs("zeros(4)") }, `block[0] is "zeros(4)"`},
+		"memory": {func(l *config.Launch) { l.Args[2].Text = "zeros(4)" },
+			"args[2] is memory, and parameter n has 4 bytes, which is no address"},
+		"cast size": {func(l *config.Launch) { l.Shared.Text = "int32(N)" }, `shared[0] is "int32(N)"`},
+		"text":      {func(l *config.Launch) { l.Args[2].Text = "mode" }, "args[2] is a text, which no kernel takes"},
+		"cast":      {func(l *config.Launch) { l.Args[0].Text = "float32(x)" }, "a tensor has no other type"},
+		"twice":     {func(l *config.Launch) { l.Args[0].Text = "y" }, "args[1]: out is an argument before, too"},
+		"no output": {func(l *config.Launch) { l.Args[1].Text = "N" }, `output "y" is not among the arguments`},
+		"count":     {func(l *config.Launch) { l.Args = l.Args[:4] }, "args has 4 arguments, scale takes 5"},
 		"address": {func(l *config.Launch) { l.Args[0].Text, l.Args[2].Text = "N", "x" },
 			"parameter n has 4 bytes, which is no address"},
 		"entry": {func(l *config.Launch) { l.Entry = "scal" }, "ptxvm-no-entry"},

@@ -54,7 +54,7 @@ func NewLaunch(l *config.Launch, schema *opspec.Schema, kwargs opspec.Attrs) (*L
 			if err != nil {
 				return nil, err
 			}
-			if kind == formula.Int && (x.Kind != formula.Int || x.DType != dtype.Invalid) {
+			if kind == formula.Int && (x.Kind != formula.Int || x.DType != dtype.Invalid || x.Memory != "") {
 				return nil, badLaunch(x.Pos, "sizes are whole numbers", "%s is %q, which is %s", x.what, e.Text, x.Kind)
 			}
 			out = append(out, x)
@@ -265,6 +265,14 @@ func (l *Launch) of(call *Call, prog *ptxvm.Program) (*launch, error) {
 			out.Args = append(out.Args, out.tensorArg(l.tensor(x.Name), call))
 			continue
 		}
+		if x.Memory != "" {
+			a, err := x.memory(env)
+			if err != nil {
+				return nil, err
+			}
+			out.Args = append(out.Args, a)
+			continue
+		}
 		v, err := x.Eval(env)
 		if err != nil {
 			return nil, unsupported(formula.Place(err, x.Pos))
@@ -312,6 +320,21 @@ func (x *expression) size(env formula.Env, low int64) (int, error) {
 			math.MaxInt32))
 	}
 	return int(v.Int), nil
+}
+
+// memory is what a kernel needs beside the tensors of the op: with nothing in it, or with zeros.
+func (x *expression) memory(env formula.Env) (launchfile.Arg, error) {
+	n, err := x.size(env, 0)
+	a := launchfile.Arg{Name: x.Text, Role: launchfile.InOut, DType: dtype.Uint8, Shape: tensor.Shape{n}}
+	if err != nil {
+		return a, err
+	}
+	a.Fill()
+	if x.Memory == "zeros" {
+		clear(a.Data)
+		a.File = x.Memory
+	}
+	return a, nil
 }
 
 // env gives the values of a call. Cases that do not belong to the op's schema have other dimensions, and no outputs.
