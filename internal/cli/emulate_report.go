@@ -99,7 +99,15 @@ func printFinding(t *terminal, f *emulation.Finding, ptxFile string) {
 	}
 	t.print(printable(fmt.Sprintf("  %s: %s: block %s, thread %s: %s%s", f.Class, place, sizeText(f.Block),
 		sizeText(f.Thread), f.Message, times)))
-	t.print(printable("    " + f.Instruction))
+	var operands []string
+	for _, o := range f.Operands {
+		operands = append(operands, o.Register+" = "+o.Value)
+	}
+	values := ""
+	if len(operands) > 0 {
+		values = " (" + strings.Join(operands, ", ") + ")"
+	}
+	t.print(printable("    " + f.Instruction + values))
 }
 
 // plural is a number of things.

@@ -107,8 +107,10 @@ func TestEmulationText(t *testing.T) {
 		Block: [3]int{4, 5, 6}, DynamicShared: 7, Checks: []string{"bounds"}, Instructions: 8, Seconds: 90.26,
 		Schedules: 3, Printed: "one\ntwo\x1b[2J\nthree", Dropped: 4, Findings: []emulation.Finding{
 			{Class: "race", Message: "both", PTXLine: 9, Source: "k.cu", Line: 5, Count: 2, Instruction: "ret;",
-				InlinedAt: []emulation.Place{{Source: "k.cu", Line: 6}}},
-			{Class: "unwritten", Message: "none", PTXLine: 1, Count: 7, InlinedAt: []emulation.Place{}}}}
+				InlinedAt: []emulation.Place{{Source: "k.cu", Line: 6}},
+				Operands:  []emulation.Operand{{Register: "%r1", Value: "0x2a"}, {Register: "%p1", Value: "0x0"}}},
+			{Class: "unwritten", Message: "none", PTXLine: 1, Count: 7, InlinedAt: []emulation.Place{},
+				Operands: []emulation.Operand{}}}}
 	d.Expected = []emulation.Comparison{{Name: "y", Tensor: "float32[2]", Rule: "equal bits", Elements: 2, Wrong: 1,
 		Worst: &emulation.Worst{Index: []int{1}, Got: "1", Want: "2", ULP: "8388608", Abs: "1"}}, {Name: "z"}}
 	d.Conclude()
@@ -124,7 +126,7 @@ func TestEmulationText(t *testing.T) {
   printf: two [2J
   printf: three
   race: k.ptx:9 (k.cu:5, inlined at k.cu:6): block 0,0,0, thread 0,0,0: both (2 times)
-    ret;
+    ret; (%r1 = 0x2a, %p1 = 0x0)
   unwritten: k.ptx:1: none
   and 4 findings elsewhere
   y float32[2]: WRONG: 1 of 2 elements (equal bits); worst at [1]: got 1, want 2 (8388608 ulp, 1)

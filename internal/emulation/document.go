@@ -1,6 +1,7 @@
 package emulation
 
 import (
+	"fmt"
 	"path"
 	"strconv"
 
@@ -54,6 +55,29 @@ type Finding struct {
 	Block       [3]int  `json:"block"` // the first, and
 	Thread      [3]int  `json:"thread"`
 	Count       int     `json:"count"` // how often threads did it
+	Instruction string  `json:"instruction"`
+	Warp        int     `json:"warp"` // of the block
+	Lane        int     `json:"lane"` // of the warp
+	// Operands are the registers that the instruction read, and what the thread had in them, in hexadecimal.
+	Operands []Operand `json:"operands"`
+	Former   *Access   `json:"former,omitempty"` // the other side of a race
+}
+
+// Operand is a register and its value.
+type Operand struct {
+	Register string `json:"register"`
+	Value    string `json:"value"`
+}
+
+// Access is the access that a finding is about together with its own.
+type Access struct {
+	Write       bool    `json:"write"`
+	Source      string  `json:"source"` // as in Finding
+	Line        int     `json:"line"`
+	InlinedAt   []Place `json:"inlined_at"`
+	PTXLine     int     `json:"ptx_line"`
+	Block       [3]int  `json:"block"`
+	Thread      [3]int  `json:"thread"`
 	Instruction string  `json:"instruction"`
 }
 
@@ -124,7 +148,18 @@ func newCounters(c *ptxvm.Counters) *Counters {
 func (d *Document) add(f *ptxvm.Finding) {
 	doc := Finding{Class: string(f.Class), Message: f.Message, Count: f.Count, PTXLine: f.PTX.Line,
 		Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z}, Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z},
-		InlinedAt: []Place{}}
+		InlinedAt: []Place{}, Warp: f.Warp, Lane: f.Lane, Operands: []Operand{}}
+	for _, o := range f.Operands {
+		doc.Operands = append(doc.Operands, Operand{o.Register, fmt.Sprintf("%#x", o.Value)})
+	}
+	if x := f.Former; x != nil {
+		doc.Former = &Access{Write: x.Write, PTXLine: x.PTX.Line, Block: [3]int{x.Block.X, x.Block.Y, x.Block.Z},
+			Thread: [3]int{x.Thread.X, x.Thread.Y, x.Thread.Z}, Instruction: x.Instr.String(), InlinedAt: []Place{}}
+		if list := Places(x.Source); len(list) > 0 {
+			doc.Former.Source, doc.Former.Line = list[0].Source, list[0].Line
+			doc.Former.InlinedAt = append(doc.Former.InlinedAt, list[1:]...)
+		}
+	}
 	if list := Places(f.Source); len(list) > 0 {
 		doc.Source, doc.Line = list[0].Source, list[0].Line
 		doc.InlinedAt = append(doc.InlinedAt, list[1:]...)

@@ -69,8 +69,13 @@ func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options
 		Counters: o.Counters, Trace: o.Trace}
 	for i := range l.Args {
 		a := &l.Args[i]
+		var valid [][2]int
+		for _, part := range a.Valid {
+			valid = append(valid, [2]int{part[0] * a.DType.Size(), part[1] * a.DType.Size()})
+		}
 		vm.Args = append(vm.Args, ptxvm.Arg{Name: a.Name, Buffer: a.Data, Value: a.Value, Role: ptxvm.Role(a.Role),
-			Uninitialised: a.Uninitialised(), Element: a.DType.Size(), Of: a.Of, Offset: a.Offset, Residue: a.Residue})
+			Uninitialised: a.Uninitialised(), Element: a.DType.Size(), Of: a.Of, Offset: a.Offset, Residue: a.Residue,
+			Valid: valid})
 	}
 	start := time.Now()
 	result, err := prog.Run(vm)

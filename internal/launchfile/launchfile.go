@@ -23,6 +23,7 @@ const (
 	MaxArgs   = 4096    // parameters of 32764 bytes in all have no room for more pointers
 	MaxShared = 232448  // bytes of shared memory a block may ask for
 	MaxMemory = 1 << 32 // bytes of all tensors together
+	MaxParts  = 1 << 20 // valid parts of a tensor: the rows of a large matrix
 )
 
 // Role is what a kernel does with a tensor.
@@ -57,6 +58,9 @@ type Arg struct {
 	File  string       // of a tensor: where its bytes are; "" where nothing is known of them
 	Data  []byte       // of a tensor, row-major; made by Load
 	Value []byte       // of a scalar, little-endian
+	// Valid are the parts of a tensor that the kernel may access, each the first element and how many there are, in
+	// row-major order; nil for all of it.
+	Valid [][2]int
 
 	// Of, Offset and Residue are those of ptxvm.Arg: tensors that share memory. Launch files have no such tensors.
 	Of, Offset, Residue int

@@ -19,7 +19,8 @@ const good = `{
 	"note": "kernels/softmax.cu, recorded", "recorded_on": {"gpu": "H200"},
 	"ptx": "softmax.ptx", "entry": "softmax", "grid": [3, 1, 1], "block": [64, 2], "dynamic_shared": 128,
 	"args": [
-		{"kind": "tensor", "name": "x", "dtype": "float32", "shape": [2, 3], "role": "in", "file": "x.bin", "seed": 7},
+		{"kind": "tensor", "name": "x", "dtype": "float32", "shape": [2, 3], "role": "in", "file": "x.bin", "seed": 7,
+			"valid": [[3, 2], [0, 2]]},
 		{"kind": "tensor", "name": "y", "dtype": "f16", "shape": [], "role": "out", "file": null},
 		{"kind": "tensor", "dtype": "bf16", "shape": [0, 4], "role": "inout"},
 		{"kind": "scalar", "name": "n", "dtype": "i32", "value": -3},
@@ -44,7 +45,7 @@ func TestParse(t *testing.T) {
 	}
 	x, y, third := c.Args[0], c.Args[1], c.Args[2]
 	if x.Name != "x" || x.Role != In || x.DType != dtype.Float32 || x.Shape.String() != "[2,3]" || x.File != "x.bin" ||
-		x.Uninitialised() {
+		x.Uninitialised() || !slices.Equal(x.Valid, [][2]int{{3, 2}, {0, 2}}) {
 		t.Errorf("args[0] = %+v", x)
 	}
 	if y.DType != dtype.Float16 || y.Shape.Elems() != 1 || !y.Uninitialised() || !y.Role.Written() {
@@ -115,6 +116,11 @@ func TestParseFaults(t *testing.T) {
 		{tensor(`"dtype":"f32","shape":[2],"role":"input"`), BadKey, `args[0].role is "input"`},
 		{tensor(`"dtype":"f32","shape":[2],"role":"in","file":"../x.bin"`), BadPath, `args[0].file is "../x.bin"`},
 		{tensor(`"dtype":"f32","shape":[2],"role":"in","file":"/etc/passwd"`), BadPath, "beside the launch file"},
+		{tensor(`"dtype":"f32","shape":[2],"role":"in","valid":[0,1]`), BadKey, "valid must be a list of pairs of whole"},
+		{tensor(`"dtype":"f32","shape":[2],"role":"in","valid":[[0,1],[1]]`), BadKey, "valid has 1 numbers in part 1"},
+		{tensor(`"dtype":"f32","shape":[2],"role":"in","valid":[[1,2]]`), BadKey,
+			"valid has part 0 from 1 with 2 elements, the tensor has 2"},
+		{tensor(`"dtype":"f32","shape":[2],"role":"in","valid":[[-1,1]]`), BadKey, "valid has part 0 from -1"},
 		{arg(`{"kind":"tensor","name":"x","dtype":"f32","shape":[1],"role":"in"},` +
 			`{"kind":"tensor","name":"x","dtype":"f32","shape":[1],"role":"in"}`), BadKey, `args[1].name is "x", as that`},
 		{arg(`{"kind":"tensor","name":"x","dtype":"f32","shape":[1073741824],"role":"in"},` +

@@ -149,6 +149,8 @@ func kindOf(dst any) string {
 		return "a list of whole numbers"
 	case *float64:
 		return "a number"
+	case *[][]int:
+		return "a list of pairs of whole numbers"
 	}
 	return "a list"
 }
@@ -261,8 +263,33 @@ func (o *object) tensor(a *Arg) error {
 	if a.Role = Role(role); a.Role != In && !a.Role.Written() {
 		return o.fault(BadKey, "role", "use in, out or inout", "is %q", role)
 	}
-	a.File, err = o.dataFile()
-	return err
+	if a.File, err = o.dataFile(); err != nil {
+		return err
+	}
+	return o.valid(a)
+}
+
+// valid reads the parts of a tensor that a kernel may access: tensors with rows of padding, or parts of larger ones.
+func (o *object) valid(a *Arg) error {
+	var list [][]int
+	if _, err := o.get("valid", &list); err != nil {
+		return err
+	}
+	if len(list) > MaxParts {
+		return o.fault(BadKey, "valid", "", "has more than %d parts", MaxParts)
+	}
+	elems := a.Shape.Elems()
+	for i, part := range list {
+		if len(part) != 2 {
+			return o.fault(BadKey, "valid", "write [[first, count], ...], in elements", "has %d numbers in part %d", len(part), i)
+		}
+		if part[0] < 0 || part[1] < 0 || part[0] > elems || part[1] > elems-part[0] {
+			return o.fault(BadKey, "valid", "", "has part %d from %d with %d elements, the tensor has %d", i, part[0], part[1],
+				elems)
+		}
+		a.Valid = append(a.Valid, [2]int(part))
+	}
+	return nil
 }
 
 // scalar reads a value: a number, true, false, or a string for what JSON has no number for.

@@ -24,9 +24,12 @@ type Arg struct {
 	Role          Role
 	Uninitialised bool // what the buffer has at first means nothing
 	Element       int  // bytes of an element, for messages; 0 where it is not known
-	Of            int  // number from 1 of an argument before this one, into whose buffer this one points; 0 for none
-	Offset        int  // bytes from the beginning of the buffer to what the parameter points at
-	Residue       int  // address of the buffer modulo 256: alignment is then that of where its bytes come from
+	// Valid are the parts of the buffer that a kernel may access, each an offset and a length in bytes; nil for all of
+	// it. What is between them is padding: nobody reads it, and nobody has to write it.
+	Valid   [][2]int
+	Of      int // number from 1 of an argument before this one, into whose buffer this one points; 0 for none
+	Offset  int // bytes from the beginning of the buffer to what the parameter points at
+	Residue int // address of the buffer modulo 256: alignment is then that of where its bytes come from
 }
 
 // Role is what a kernel does with a buffer.
@@ -118,7 +121,13 @@ func (g *grid) prepare() error {
 				putBytes(g.params[param.Offset:], bases[a.Of-1]+uint64(a.Offset), 8)
 				continue
 			}
-			bases[i] = g.memory.add(&l.Args[i]).base
+			b := g.memory.add(&l.Args[i])
+			var inside bool
+			if b.valid, inside = a.extents(); !inside {
+				return bad("give offsets and lengths inside it", "argument %d has valid parts outside of its %d bytes", i+1,
+					len(a.Buffer))
+			}
+			bases[i] = b.base
 			putBytes(g.params[param.Offset:], bases[i]+uint64(a.Offset), 8)
 			continue
 		}

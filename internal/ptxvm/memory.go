@@ -1,6 +1,7 @@
 package ptxvm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort"
@@ -26,6 +27,41 @@ type buffer struct {
 	readOnly bool
 	arg      *Arg // nil for a variable of the module
 	index    int  // in memory.buffers
+	valid    []extent
+}
+
+// extent is a part of a buffer, in bytes.
+type extent struct{ from, to uint64 }
+
+// allows reports whether an access to a buffer lies in one of the parts that may be accessed.
+func (b *buffer) allows(offset uint64, size int) bool {
+	if b.valid == nil {
+		return true
+	}
+	i := sort.Search(len(b.valid), func(i int) bool { return b.valid[i].to > offset })
+	return i < len(b.valid) && b.valid[i].from <= offset && offset+uint64(size) <= b.valid[i].to
+}
+
+// extents are the valid parts of a buffer of an argument in order, those that touch as one; nil where all of it is
+// valid. It returns false where one of them is not in the buffer.
+func (a *Arg) extents() (list []extent, ok bool) {
+	for _, v := range a.Valid {
+		if v[0] < 0 || v[1] < 0 || v[0] > len(a.Buffer) || v[1] > len(a.Buffer)-v[0] {
+			return nil, false
+		}
+		list = append(list, extent{uint64(v[0]), uint64(v[0] + v[1])})
+	}
+	slices.SortFunc(list, func(a, b extent) int { return cmp.Compare(a.from, b.from) })
+	n := 0
+	for _, s := range list {
+		if n > 0 && s.from <= list[n-1].to {
+			list[n-1].to = max(list[n-1].to, s.to)
+			continue
+		}
+		list[n] = s
+		n++
+	}
+	return list[:n], true
 }
 
 // add puts a buffer behind the others.
@@ -112,6 +148,10 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		w.outside(in, lane, sp, at, size, write)
 		return w.nowhere.bytes(size)
 	}
+	if b != nil && !b.allows(offset, size) && w.cta.grid.checks.has(CheckBounds) {
+		w.between(in, lane, b, offset, size, write)
+		return w.nowhere.bytes(size)
+	}
 	if write && (sp == paramSpace || b != nil && b.readOnly) {
 		if f := w.report(in, lane, OutOfBoundsWrite, "writes to memory that is read only, at %#x", at); f != nil {
 			f.Address = at
@@ -139,6 +179,26 @@ func generic(at uint64) (space, uint64) {
 		return paramSpace, at - paramWindow
 	}
 	return globalSpace, at
+}
+
+// between reports an access to bytes of a buffer that are not valid.
+func (w *warp) between(in *ins, lane int, b *buffer, offset uint64, size int, write bool) {
+	class, verb := OutOfBoundsRead, "reads"
+	if write {
+		class, verb = OutOfBoundsWrite, "writes"
+	}
+	i := sort.Search(len(b.valid), func(i int) bool { return b.valid[i].to > offset })
+	where := "before the first valid part"
+	switch {
+	case i < len(b.valid) && b.valid[i].from <= offset:
+		where = fmt.Sprintf("across the end of the valid part from %d to %d", b.valid[i].from, b.valid[i].to)
+	case i > 0:
+		where = fmt.Sprintf("behind the valid part from %d to %d", b.valid[i-1].from, b.valid[i-1].to)
+	}
+	f := w.report(in, lane, class, "%s %d bytes at byte %d of %s, %s", verb, size, offset, b.name, where)
+	if f != nil {
+		f.Address, f.Buffer = b.base+offset, b.name
+	}
 }
 
 // outside reports an access where there is no memory.

@@ -267,7 +267,7 @@ func (w *worker) unwritten() {
 		size := max(b.arg.Element, 1)
 		first, n := -1, 0
 		for at := 0; at < len(b.data); at += size {
-			for i := at; i < min(at+size, len(b.data)); i++ {
+			for i := at; i < min(at+size, len(b.data)) && b.allows(uint64(at), size); i++ {
 				if !w.shadow.buffers[b.index].all(uint64(i), 1) {
 					if n++; n == 1 {
 						first = at / size

@@ -41,6 +41,9 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 			}
 			w.last = b
 		}
+		if b.valid != nil { // parts of it are looked at lane by lane
+			return nil
+		}
 		s.data, s.buffer, start = b.data, b, b.base
 	default: // local memory is another one for each lane
 		return nil
