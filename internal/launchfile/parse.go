@@ -281,7 +281,8 @@ func (o *object) valid(a *Arg) error {
 	elems := a.Shape.Elems()
 	for i, part := range list {
 		if len(part) != 2 {
-			return o.fault(BadKey, "valid", "write [[first, count], ...], in elements", "has %d numbers in part %d", len(part), i)
+			return o.fault(BadKey, "valid", "write [[first, count], ...], in elements", "has %d numbers in part %d", len(part),
+				i)
 		}
 		if part[0] < 0 || part[1] < 0 || part[0] > elems || part[1] > elems-part[0] {
 			return o.fault(BadKey, "valid", "", "has part %d from %d with %d elements, the tensor has %d", i, part[0], part[1],
