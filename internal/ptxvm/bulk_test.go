@@ -18,7 +18,7 @@ func TestBulkReduce(t *testing.T) {
 		{"add.s32", [4]uint32{1, 2, math.MaxUint32, 4}, [4]uint32{10, 20, 30, 40}, [4]uint32{12, 24, 28, 48}},
 		{"add.u64", [4]uint32{math.MaxUint32, 0, 1, 1}, [4]uint32{1, 0, 0, 0}, [4]uint32{math.MaxUint32, 1, 2, 2}},
 		{"add.f32", [4]uint32{f(0.5), f(1), 1, f(2)}, [4]uint32{f(1), f(1), 1, f(1)},
-			[4]uint32{f(2), f(3), 0, f(5)}}, // subnormal numbers count as zero
+			[4]uint32{f(2), f(3), 3, f(5)}}, // subnormal numbers count
 		{"add.f64", [4]uint32{0, 0x3ff00000, 0, 0x40000000}, [4]uint32{0, 0x3ff00000, 0, 0},
 			[4]uint32{0, 0x40080000, 0, 0x40100000}}, // 1 + 1 + 1, 0 + 2 + 2
 		{"add.noftz.f16", [4]uint32{0x3c003c00, 0x00010001, 0, 0x40003c00}, [4]uint32{0x3c004000, 0x00010001, 0, 0},

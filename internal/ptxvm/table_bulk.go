@@ -35,7 +35,6 @@ var bulkRows = []row{
 type reduction struct {
 	f    func(old, b, c uint64) uint64
 	size int
-	ftz  bool
 }
 
 func (b *builder) reduction() *reduction {
@@ -43,7 +42,7 @@ func (b *builder) reduction() *reduction {
 	op := b.in.Mods[slices.IndexFunc(b.in.Mods, func(m string) bool {
 		return slices.Contains([]string{"add", "min", "max", "inc", "dec", "and", "or", "xor"}, m)
 	})]
-	return &reduction{atomicOp(op, typ), typeBytes(typ), op == "add" && typ == "f32"}
+	return &reduction{atomicOp(op, typ), typeBytes(typ)}
 }
 
 func bulkReduce(b *builder) {
@@ -60,7 +59,8 @@ func bulkReduceShared(b *builder) {
 	}
 }
 
-// combine makes a copy that combines. Other workers may do so at the same time.
+// combine makes a copy that combines. Other workers may do so at the same time. Subnormal numbers count, measured, also
+// those of f32.
 func (w *warp) combine(t transfer, lane int) {
 	if g := w.cta.grid; g.several {
 		g.shared.Lock()
@@ -70,12 +70,7 @@ func (w *warp) combine(t transfer, lane int) {
 	for i := 0; i < t.size; i += r.size {
 		b := getBytes(w.reach(t.in, use.from, lane, t.from+uint64(i), r.size, false), r.size)
 		data := w.reach(t.in, use.to, lane, t.to+uint64(i), r.size, true)
-		old := getBytes(data, r.size)
-		if r.ftz { // PTX ISA, cp.reduce.async.bulk: .add.f32 flushes subnormal numbers
-			putBytes(data, flush32(r.f(flush32(old), flush32(b), 0)), r.size)
-		} else {
-			putBytes(data, r.f(old, b, 0), r.size)
-		}
+		putBytes(data, r.f(getBytes(data, r.size), b, 0), r.size)
 	}
 }
 

@@ -279,3 +279,44 @@ func TestWgmmaUndefinedColumn(t *testing.T) {
 		}
 	}
 }
+
+// TestWgmmaUndefinedAcross is the same with B along its columns: elements of a column are in different pieces.
+func TestWgmmaUndefinedAcross(t *testing.T) {
+	body := strings.ReplaceAll(goodProduct, "st.shared.b16 [%r3], %h1;",
+		"setp.ne.u32 %p3, %r1, 9; @%p3 st.shared.b16 [%r3], %h1;") // column 1 of k = 1
+	body = strings.Replace(body, "%p1, 1, 1, 0;", "%p1, 1, 1, 1;", 1)
+	body = strings.Replace(body, "0x0000001000080000", "0x0000000800100000", 1)
+	body = strings.Replace(body, "[%r3+1024]", "[%r3+256]", 1)
+	body, _, _ = strings.Cut(body, "st.global")
+	for col := range 8 {
+		store := fmt.Sprintf("and.b32 %%r5, %%r1, 3; setp.eq.u32 %%p4, %%r5, %d; @%%p4 st.global.b32 [%%rd4], %%r1%d;",
+			col/2, col%2)
+		r := runText(t, body+store, 128, unused(), make([]byte, 128*16))
+		if got := len(r.Findings) == 0; got != (col != 1) {
+			t.Errorf("column %d: %v", col, r.Findings)
+		}
+	}
+}
+
+// TestWgmmaHostile has descriptors and sizes of blocks that make no sense: there are findings, and nothing else.
+func TestWgmmaHostile(t *testing.T) {
+	record := readMatrixRecord(t)
+	constant := regexp.MustCompile(`or\.b64 (%rd[89]), %rd5, 0x[0-9a-f]+;`)
+	r := rand.New(rand.NewPCG(7, 7))
+	for i := 0; i < len(record.Cases); i += 1 + r.IntN(30) {
+		c := &record.Cases[i]
+		text := constant.ReplaceAllStringFunc(record.Modules[c.Module], func(s string) string {
+			return constant.ReplaceAllString(s, fmt.Sprintf("or.b64 $1, %%rd5, %#x;", r.Uint64()))
+		})
+		f, err := ptx.Parse("wgmma.ptx", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Load(f, c.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, p, &Launch{Grid: line(1), Block: line(1 + r.IntN(300)), MaxSteps: 1 << 22, Args: []Arg{
+			{Name: "x", Buffer: make([]byte, 1<<18), Role: In}, {Name: "y", Buffer: make([]byte, 4*c.Out)}}})
+	}
+}
