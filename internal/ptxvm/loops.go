@@ -37,6 +37,9 @@ type loops struct {
 	// offsets fills in how far addresses lie behind start, and says what they are like together. Those outside are
 	// above most, or have a bit of odd.
 	offsets func(at, base *lanes64, start, most, odd uint64) layout
+	// distinct leaves out lanes with the offset of the lane before, and all of the second half if it has the offsets of
+	// the first. What is left has every offset at least once.
+	distinct func(at *lanes64) uint32
 	// load and store move one word of 4 bytes a lane, the lowest lane first; all offsets lie in the data.
 	load  func(d *lanes32, data []byte, at *lanes64, like layout)
 	store func(data []byte, at *lanes64, s *lanes32, like layout)
@@ -66,7 +69,7 @@ var goLoops = loops{
 	floatOfSigned: fastFloatOfSigned, select32: fastSelect32, select64: fastSelect64,
 	equal32: fastEqual32, greater32: fastGreater32, above32: fastAbove32, equalFloat: fastEqualFloat,
 	lessFloat: fastLessFloat, lessEqualFloat: fastLessEqualFloat, unordered: fastUnordered,
-	offsets: fastOffsets, load: fastLoad, store: fastStore,
+	offsets: fastOffsets, distinct: fastDistinct, load: fastLoad, store: fastStore,
 }
 
 func fastAdd32(d, a, b *lanes32) {
@@ -334,6 +337,21 @@ func fastOffsets(at, base *lanes64, start, most, odd uint64) layout {
 		like |= outside
 	}
 	return like
+}
+
+func fastDistinct(at *lanes64) uint32 {
+	lanes := uint32(1)
+	for i := 1; i < warpSize; i++ {
+		if at[i] != at[i-1] {
+			lanes |= 1 << i
+		}
+	}
+	for i := range warpSize / 2 {
+		if at[i] != at[i+warpSize/2] {
+			return lanes
+		}
+	}
+	return lanes & 0xffff
 }
 
 func fastLoad(d *lanes32, data []byte, at *lanes64, _ layout) {

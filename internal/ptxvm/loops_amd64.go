@@ -29,7 +29,7 @@ var avxLoops = loops{
 	floatOfSigned: floatOfSignedAVX2, select32: select32AVX2, select64: select64AVX2,
 	equal32: equal32AVX2, greater32: greater32AVX2, above32: above32AVX2, equalFloat: equalFloatAVX2,
 	lessFloat: lessFloatAVX2, lessEqualFloat: lessEqualFloatAVX2, unordered: unorderedAVX2,
-	offsets: offsetsAVX2, load: loadAMD64, store: storeAMD64,
+	offsets: offsetsAVX2, distinct: distinctAVX2, load: loadAMD64, store: storeAMD64,
 }
 
 func loadAMD64(d *lanes32, data []byte, at *lanes64, like layout) {
@@ -179,6 +179,9 @@ func above32AVX2(a, b *lanes32) uint32
 
 //go:noescape
 func offsetsAVX2(at, base *lanes64, start, most, odd uint64) layout
+
+//go:noescape
+func distinctAVX2(a *lanes64) uint32
 
 //go:noescape
 func copyInAVX2(d *lanes32, a *byte)

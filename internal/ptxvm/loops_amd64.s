@@ -699,6 +699,52 @@ TEXT ·offsetsAVX2(SB), NOSPLIT, $0-44
 	VZEROUPPER
 	RET
 
+// Four lanes that have the offset of the one before.
+#define AGAIN(at, n, to) \
+	VMOVDQU at(SI), Y0 \
+	VPCMPEQQ at-8(SI), Y0, Y0 \
+	VMOVMSKPD Y0, to \
+	SHLL $n, to \
+	ORL to, AX
+
+// Four lanes of both halves that have different offsets.
+#define HALVES(at) \
+	VMOVDQU at(SI), Y0 \
+	VPXOR at+128(SI), Y0, Y0 \
+	VPOR Y0, Y1, Y1
+
+// func distinctAVX2(a *lanes64) uint32
+TEXT ·distinctAVX2(SB), NOSPLIT, $0-12
+	MOVQ a+0(FP), SI
+	VPXOR Y1, Y1, Y1
+	HALVES(0)
+	HALVES(32)
+	HALVES(64)
+	HALVES(96)
+	VMOVDQU 8(SI), Y0
+	VPCMPEQQ (SI), Y0, Y0
+	VMOVMSKPD Y0, AX
+	SHLL $1, AX
+	AGAIN(40, 5, BX)
+	AGAIN(72, 9, CX)
+	AGAIN(104, 13, DX)
+	AGAIN(136, 17, BX)
+	AGAIN(168, 21, CX)
+	AGAIN(200, 25, DX)
+	VMOVDQU 224(SI), Y0      // the last three, and one once more
+	VPCMPEQQ 216(SI), Y0, Y0
+	VMOVMSKPD Y0, BX
+	SHLL $28, BX
+	ORL BX, AX
+	NOTL AX
+	MOVL AX, BX
+	ANDL $0xffff, BX
+	VPTEST Y1, Y1
+	CMOVLEQ BX, AX
+	MOVL AX, ret+8(FP)
+	VZEROUPPER
+	RET
+
 // func copyInAVX2(d *lanes32, a *byte)
 TEXT ·copyInAVX2(SB), NOSPLIT, $0-16
 	OPERANDS2

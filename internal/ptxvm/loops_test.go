@@ -78,6 +78,15 @@ func (o operands) call(f any) any {
 		f(&o.y, &o.x, &o.y, o.p)
 	case func(a, b *lanes32) uint32:
 		d[0], d[1] = f(&o.a, &o.b), f(&o.b, &o.a)
+	case func(at *lanes64) uint32:
+		for i := range o.at {
+			o.at[i] = o.at[i] % 16
+		}
+		d[0] = f(&o.at)
+		copy(o.at[16:], o.at[:16])
+		d[1] = f(&o.at)
+		o.at[31]++
+		d[2] = f(&o.at)
 	case func(d *lanes32, data []byte, at *lanes64, like layout):
 		f(&d, o.data[:], &o.at, 0)
 	case func(data []byte, at *lanes64, s *lanes32, like layout):
@@ -94,7 +103,7 @@ func (l *loops) list() []any {
 		l.max32, l.addFloat, l.subFloat, l.mulFloat, l.divFloat, l.minFloat, l.maxFloat, l.fmaFloat, l.mad32, l.add64,
 		l.sub64, l.mul64, l.and64, l.or64, l.xor64, l.shl64, l.mulWide, l.mulWideSigned, l.madWide, l.madWideSigned,
 		l.signExtend, l.zeroExtend, l.truncate, l.floatOfSigned, l.select32, l.select64, l.equal32, l.greater32,
-		l.above32, l.equalFloat, l.lessFloat, l.lessEqualFloat, l.unordered, l.load, l.store}
+		l.above32, l.equalFloat, l.lessFloat, l.lessEqualFloat, l.unordered, l.distinct, l.load, l.store}
 }
 
 // TestLoops compares the loops of this processor with those in Go, bit by bit.

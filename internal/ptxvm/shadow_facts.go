@@ -18,6 +18,7 @@ type facts struct {
 	guard   int32   // -1 for none
 	writes  []int32
 	parts   []int32 // elements that a load or a store moves, in order; -1 for constants and sinks
+	plain   *plain3 // nil where definedness needs more
 }
 
 // rule is how the definedness of a result follows from that of operands.
@@ -83,6 +84,7 @@ func (l *lowering) facts() {
 		}
 		l.registers(in)
 		in.facts.order = orderingOf(in.src)
+		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
 		in.exits = in.kind == branch && p.ends(in.target)
 		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || in.src.Has("volatile") ||
 			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {

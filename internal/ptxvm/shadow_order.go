@@ -88,6 +88,7 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch, c *cell) {
 	for i := range known {
 		known[i] = max(known[i], stamp)
 	}
+	r.learned(w.index)
 }
 
 // clash reports whether two accesses concern the same bytes and are not both atomic for each other.

@@ -62,6 +62,7 @@ type blockRacing struct {
 	worker *racing
 	shared []cell
 	known  [][]uint32 // known[x][y]: up to which stamp warp x has accesses of warp y behind it
+	floor  []uint32   // floor[x]: up to which stamp warp x has accesses of all other warps behind it
 	others uint32     // the same for all other blocks
 	fences []fences   // by warp
 	joined []uint32   // what warps at a barrier know together
@@ -86,6 +87,7 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	}
 	r.shared, r.joined = make([]cell, (len(b.cta.shared)+3)/4), make([]uint32, len(b.cta.warps))
 	r.fences = make([]fences, len(b.cta.warps))
+	r.floor = make([]uint32, len(b.cta.warps))
 	for range b.cta.warps {
 		r.known = append(r.known, make([]uint32, len(b.cta.warps)))
 	}
@@ -102,6 +104,18 @@ func (r *blockRacing) reset(b *blockShadow) {
 	for _, k := range r.known {
 		clear(k)
 	}
+	clear(r.floor)
+}
+
+// learned brings the floor of a warp up to what it knows.
+func (r *blockRacing) learned(warp int) {
+	least := ^uint32(0)
+	for i, stamp := range r.known[warp] {
+		if i != warp {
+			least = min(least, stamp)
+		}
+	}
+	r.floor[warp] = least
 }
 
 // cells are the states of the words of an access.
@@ -110,13 +124,18 @@ func (r *blockRacing) cells(t *touch) []cell {
 	if t.space == sharedSpace {
 		return r.shared[first:][:n]
 	}
-	pages := r.worker.pages[t.buffer.index]
-	p := pages[first/pageWords]
+	return r.page(t.buffer.index, first)[first%pageWords:][:n]
+}
+
+// page has the states of a word of a buffer and its neighbours.
+func (r *blockRacing) page(buffer int, word uint64) *page {
+	pages := r.worker.pages[buffer]
+	p := pages[word/pageWords]
 	if p == nil {
 		p = new(page)
-		pages[first/pageWords] = p
+		pages[word/pageWords] = p
 	}
-	return p[first%pageWords:][:n]
+	return p
 }
 
 // touch judges an access. Local memory and parameters are nobody else's.
@@ -236,6 +255,11 @@ func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
 	if clash(&c.writer, me) && !guess(me, &c.writer) && !r.before(w, &c.writer) {
 		r.between(w, in, t, "reads", "written", &c.writer)
 	}
+	c.enter(me)
+}
+
+// enter makes an access one of the readers of a word.
+func (c *cell) enter(me *former) {
 	old := &c.reader
 	bit := uint32(1) << me.warp
 	switch {
@@ -345,6 +369,7 @@ func (b *blockShadow) barrier(at *barrierState) {
 		r.fences[x.warp.index].join(&fenced)
 		r.fences[x.warp.index][0] = now // ordered for the block
 		x.warp.paths[x.path].met = x.warp.steps
+		r.learned(x.warp.index)
 	}
 	r.worker.clock++
 }

@@ -35,6 +35,7 @@ type warpShadow struct {
 	start   []uint32 // of defined: constants and special registers are
 	touches []touch  // of the current instruction
 	landed  []touch  // writes of asynchronous copies that somebody has waited for
+	judged  bool     // the current instruction has been judged by a quick check
 
 	flying  []flying // by register
 	written []bool   // since the last wgmma.fence, by register
@@ -95,7 +96,8 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 	for _, w := range c.warps {
 		x := &warpShadow{block: b, stride: alignUp(p.localBytes, 64)}
 		x.local = newBitset(warpSize * x.stride)
-		x.start = make([]uint32, p.n32+p.n64+p.nPreds)
+		x.start = make([]uint32, p.n32+p.n64+p.nPreds+1)
+		x.start[len(x.start)-1] = allLanes // for operands that are not there
 		for _, k := range p.consts {
 			x.start[p.position(k.slot)] = allLanes
 		}
@@ -173,6 +175,10 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 	if in.src == nil {
 		return
 	}
+	if x.judged {
+		x.judged = false
+		return
+	}
 	if x.block.worker.uninit {
 		x.definedness(w, in)
 	}
@@ -213,9 +219,23 @@ func (b bitset) any(at uint64, n int) bool { return b[at/64]&(^uint64(0)>>(64-n)
 
 // markRange sets or clears any number of bytes, as far as there is memory.
 func (b bitset) markRange(at uint64, n int, on bool) {
-	for i := at; i < at+uint64(n) && i < uint64(64*len(b)); i++ {
-		b.mark(i, 1, on)
+	for end := min(at+uint64(n), uint64(64*len(b))); at < end; {
+		step := min(64-at%64, end-at)
+		b.mark(at, int(step), on)
+		at += step
 	}
+}
+
+// allRange is all for any number of bytes.
+func (b bitset) allRange(at uint64, n int) bool {
+	for end := at + uint64(n); at < end; {
+		step := min(64-at%64, end-at)
+		if !b.all(at, int(step)) {
+			return false
+		}
+		at += step
+	}
+	return true
 }
 
 // mark sets or clears n bytes from at.

@@ -218,8 +218,8 @@ func (b *builder) elements(o *ptx.Operand, dst bool) []ref {
 func runLoad(w *warp, in *ins) {
 	m := in.mem
 	n := len(in.list) * m.size
-	if !w.observed() {
-		if s := w.sweep(m, n, false); s != nil {
+	if w.watch == nil {
+		if s := w.sweep(m, n, false); s != nil && (w.shadow == nil || w.shadow.quickLoad(w, in, s, n)) {
 			s.load(w, in)
 			return
 		}
@@ -232,14 +232,11 @@ func runLoad(w *warp, in *ins) {
 	}
 }
 
-// observed reports whether somebody looks at accesses, who must see each lane.
-func (w *warp) observed() bool { return w.shadow != nil || w.watch != nil }
-
 func runStore(w *warp, in *ins) {
 	m := in.mem
 	n := len(in.list) * m.size
-	if !w.observed() {
-		if s := w.sweep(m, n, true); s != nil {
+	if w.watch == nil {
+		if s := w.sweep(m, n, true); s != nil && (w.shadow == nil || w.shadow.quickStore(w, in, s, n)) {
 			s.store(w, in)
 			return
 		}

@@ -157,7 +157,11 @@ func (w *warp) run(steps int) {
 					w.mask = mask
 					in.run(w, in)
 					if w.shadow != nil {
-						w.shadow.judge(w, in)
+						if p := in.facts.plain; p != nil && w.shadow.flying == nil {
+							w.shadow.passOn(p, mask)
+						} else {
+							w.shadow.judge(w, in)
+						}
 					}
 					if w.cta.stopped {
 						return

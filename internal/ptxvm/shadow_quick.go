@@ -1,0 +1,307 @@
+package ptxvm
+
+import "math/bits"
+
+// This file implements the checks of what sound kernels do nearly always: operands are defined, nobody else is there.
+// A quick check reports nothing: where something is not as it should be it gives up, and the instruction is executed
+// and judged lane by lane.
+
+// plain3 is what definedness needs of an instruction with at most three operands and one result, lane by lane. Operands
+// that are not there are the position behind all registers, which is always defined.
+type plain3 struct{ a, b, c, d int32 }
+
+// quick fills in the plain form of an instruction, if it has one.
+func (f *facts) quick(in *ins, none int32) {
+	if f.rule != each || in.mem != nil || in.kind != plain || in.flow != nil || len(f.address) > 0 || len(f.reads) > 3 ||
+		len(f.writes) != 1 {
+		return
+	}
+	p := &plain3{none, none, none, f.writes[0]}
+	for i, at := range f.reads {
+		*[]*int32{&p.a, &p.b, &p.c}[i] = at
+	}
+	f.plain = p
+}
+
+// passOn is definedness for instructions with a plain form.
+func (x *warpShadow) passOn(p *plain3, mask uint32) {
+	d := x.defined
+	d[p.d] = d[p.d]&^mask | d[p.a]&d[p.b]&d[p.c]&mask
+}
+
+// all reports whether registers are defined in the active lanes; those below 0 always are.
+func (x *warpShadow) all(list []int32, mask uint32) bool {
+	for _, at := range list {
+		if at >= 0 && mask&^x.defined[at] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// quickLoad judges a load of size bytes a lane.
+func (x *warpShadow) quickLoad(w *warp, in *ins, s *sweep, size int) bool {
+	checks, f := x.block.worker, &in.facts
+	if f.rule != loads || f.strong || x.flying != nil {
+		return false
+	}
+	if checks.uninit && (!x.all(f.address, w.mask) || !x.sweptDefined(w, s, size)) {
+		return false
+	}
+	if checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
+		return false
+	}
+	if checks.race && !x.block.racing.reads(w, in, s, size) {
+		return false
+	}
+	if checks.uninit {
+		for _, at := range f.parts {
+			if at >= 0 {
+				x.defined[at] |= w.mask
+			}
+		}
+	}
+	x.judged = true
+	return true
+}
+
+// quickStore judges a store before it is made.
+func (x *warpShadow) quickStore(w *warp, in *ins, s *sweep, size int) bool {
+	checks, f := x.block.worker, &in.facts
+	if f.rule != stores || f.strong || x.flying != nil || checks.async && s.space == sharedSpace {
+		return false
+	}
+	if checks.uninit && (!x.all(f.address, w.mask) || !x.all(f.parts, w.mask)) {
+		return false
+	}
+	if checks.race && !x.block.racing.writes(w, in, s, size) {
+		return false
+	}
+	if checks.uninit {
+		if known := x.knownOf(s); known != nil {
+			s.mark(w, known, size)
+		}
+	}
+	x.judged = true
+	return true
+}
+
+// knownOf are the bytes of a sweep's memory that are defined; nil where all are.
+func (x *warpShadow) knownOf(s *sweep) bitset {
+	if s.space == sharedSpace {
+		return x.block.shared
+	}
+	if s.buffer == nil {
+		return nil
+	}
+	return x.block.worker.buffers[s.buffer.index]
+}
+
+func (x *warpShadow) sweptDefined(w *warp, s *sweep, size int) bool {
+	known := x.knownOf(s)
+	switch {
+	case known == nil || s.buffer != nil && !s.buffer.arg.Uninitialised:
+		return true
+	case s.like&uniform != 0:
+		return known.all(w.at[0], size)
+	case s.like&side != 0 && size == 4:
+		return known.allRange(w.at[0], size*warpSize)
+	}
+	for m := s.lanes(w); m != 0; m &= m - 1 {
+		if !known.all(w.at[bits.TrailingZeros32(m)&31], size) {
+			return false
+		}
+	}
+	return true
+}
+
+// none reports whether none of the bytes of a sweep is marked.
+func (s *sweep) none(w *warp, marked bitset, size int) bool {
+	for m := s.lanes(w); m != 0; m &= m - 1 {
+		if marked.any(w.at[bits.TrailingZeros32(m)&31], size) {
+			return false
+		}
+	}
+	return true
+}
+
+// mark marks the bytes of a sweep.
+func (s *sweep) mark(w *warp, b bitset, size int) {
+	if s.like&side != 0 && size == 4 {
+		b.markRange(w.at[0], size*warpSize, true)
+		return
+	}
+	for m := w.mask; m != 0; m &= m - 1 {
+		b.mark(w.at[bits.TrailingZeros32(m)&31], size, true)
+	}
+}
+
+// view is the states of words around the current lane of a sweep.
+type view struct {
+	cells []cell
+	first uint64 // word of the first one
+	n     uint64 // words of a lane
+}
+
+func newView(size int) view { return view{n: uint64(size+3) / 4} }
+
+// of are the states of the words of a lane at an offset.
+func (v *view) of(r *blockRacing, s *sweep, at uint64) []cell {
+	i := at/4 - v.first
+	if i >= uint64(len(v.cells)) {
+		v.cells, v.first = r.shared, 0
+		if s.space != sharedSpace {
+			v.cells, v.first = r.page(s.buffer.index, at/4)[:], at/4&^(pageWords-1)
+		}
+		i = at/4 - v.first
+	}
+	return v.cells[i : i+v.n]
+}
+
+// bytesOf are the bytes of a word that an access of a size touches.
+func bytesOf(at uint64, size int) uint8 {
+	if size >= 4 {
+		return 15
+	}
+	return (1<<size - 1) << (at % 4)
+}
+
+// lanes are active lanes that access everything the sweep does: of several with one offset not all.
+func (s *sweep) lanes(w *warp) uint32 {
+	switch {
+	case s.like&uniform != 0:
+		return w.mask & -w.mask
+	case s.like&side != 0:
+		return w.mask
+	case w.mask == allLanes:
+		return fast.distinct(&w.at)
+	}
+	return w.mask
+}
+
+// private reports whether a sweep is to memory that cannot be raced for.
+func (s *sweep) private() bool { return s.space == paramSpace || s.buffer != nil && s.buffer.readOnly }
+
+// reads enters reads of all active lanes, and reports whether everything written there is ordered before. If it is not,
+// entering the same reads again does no harm.
+func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
+	if s.private() {
+		return true
+	}
+	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
+		warp: uint8(w.index)}
+	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
+	for m := s.lanes(w); m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m) & 31
+		at := w.at[lane]
+		cells, bytes := v.of(r, s, at), bytesOf(at, size)
+		for i := range cells {
+			c := &cells[i]
+			if old := &c.writer; old.block != 0 && (old.block != me.block || r.unordered(w, old, floor)) {
+				return false
+			}
+			if old := &c.reader; old.block == me.block && old.stamp == me.stamp && old.bytes == bytes && old.flags == 0 {
+				c.readers |= bit
+				continue
+			}
+			me.lane, me.bytes, me.flags = uint8(lane), bytes, 0
+			c.enter(&me)
+		}
+	}
+	return true
+}
+
+// unordered reports whether a former access of the same block may come after one of a warp now.
+func (r *blockRacing) unordered(w *warp, old *former, floor uint32) bool {
+	if int(old.warp) == w.index {
+		return w.paths[w.current].mask>>old.lane&1 == 0 && w.parted(int(old.lane), old.step)
+	}
+	return old.stamp > floor
+}
+
+// writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
+func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
+	if !w.ascending() { // lanes may store to one place
+		return false
+	}
+	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
+		warp: uint8(w.index)}
+	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
+	for m := w.mask; m != 0; m &= m - 1 {
+		cells := v.of(r, s, w.at[bits.TrailingZeros32(m)&31])
+		for i := range cells {
+			c := &cells[i]
+			if old := &c.writer; old.block != 0 && (old.block != me.block || r.unordered(w, old, floor)) {
+				return false
+			}
+			if old := &c.reader; old.block != 0 &&
+				(old.block != me.block || old.flags&manyBlocks != 0 || old.stamp > floor && c.readers&^bit != 0 ||
+					old.warp == me.warp && w.parted(int(old.lane), old.step)) {
+				return false
+			}
+		}
+	}
+	silent := s.silent(w, in)
+	for m := w.mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m) & 31
+		at := w.at[lane]
+		cells := v.of(r, s, at)
+		for i := range cells {
+			c := &cells[i]
+			me.lane, me.bytes = uint8(lane), bytesOf(at, size)
+			if old := &c.writer; old.block == me.block && old.warp == me.warp && old.step == me.step {
+				me.bytes |= old.bytes // lanes write the bytes of a word together
+			}
+			c.writer = me
+			if silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
+				c.reader, c.readers = former{}, 0
+			}
+		}
+	}
+	return true
+}
+
+// ascending reports whether every active lane has a greater offset than the ones before.
+func (w *warp) ascending() bool {
+	next := uint64(0)
+	for m := w.mask; m != 0; m &= m - 1 {
+		at := w.at[bits.TrailingZeros32(m)&31]
+		if at < next {
+			return false
+		}
+		next = at + 1
+	}
+	return true
+}
+
+// silent are the active lanes whose store leaves memory as it is.
+func (s *sweep) silent(w *warp, in *ins) (lanes uint32) {
+	if in.mem.words && len(in.list) == 1 {
+		fast.load(&w.scratch32, s.data, &w.at, s.like)
+		return fast.equal32(&w.scratch32, &w.r32[in.list[0].index()]) & w.mask
+	}
+	for m := w.mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m) & 31
+		same := true
+		for at := 0; same && at < len(in.list)*in.mem.size; at += 4 {
+			same = s.same(w, in, lane, at)
+		}
+		if same {
+			lanes |= 1 << lane
+		}
+	}
+	return lanes
+}
+
+// same reports whether a store leaves the word at an offset from the first byte of a lane as it is.
+func (s *sweep) same(w *warp, in *ins, lane, from int) bool {
+	size := in.mem.size
+	step := min(size, 4)
+	for at := from; at < min(from+4, len(in.list)*size); at += step {
+		v := w.get(in.list[at/size], lane) >> (8 * (at % size))
+		if getBytes(s.data[w.at[lane]+uint64(at):], step) != v<<(64-8*step)>>(64-8*step) {
+			return false
+		}
+	}
+	return true
+}
