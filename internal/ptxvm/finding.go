@@ -93,6 +93,7 @@ type findingKey struct {
 type findings struct {
 	list  []*Finding
 	index map[findingKey]*Finding
+	made  int // how many there were, in all lists
 }
 
 // again counts a finding that is known, and reports whether it is.
@@ -127,11 +128,14 @@ func (f *findings) merge(other *findings) {
 	}
 }
 
+// byOrder compares findings in the order of blocks.
+func byOrder(a, b *Finding) int {
+	return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.order, b.order))
+}
+
 // sorted lists the findings in the order of blocks, and how many were too many.
 func (f *findings) sorted() (list []Finding, dropped int) {
-	slices.SortFunc(f.list, func(a, b *Finding) int {
-		return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.order, b.order))
-	})
+	slices.SortFunc(f.list, byOrder)
 	for _, x := range f.list[:min(len(f.list), maxFindings)] {
 		list = append(list, *x)
 	}
@@ -148,10 +152,7 @@ func (w *warp) report(in *ins, lane int, class Class, format string, args ...any
 	if c.worker.findings.again(key) {
 		return nil
 	}
-	f := &Finding{Class: class, Message: fmt.Sprintf(format, args...), Count: 1, Instr: in.src, Block: c.id,
-		Thread: w.thread(lane), Warp: w.index, Lane: lane, Operands: w.operands(in, lane), block: c.number,
-		order: len(c.worker.findings.list)}
-	f.PTX, f.Source = c.grid.prog.place(in.src)
+	f := w.finding(in, lane, class, format, args...)
 	c.worker.findings.add(key, f)
 	return f
 }
@@ -171,6 +172,17 @@ func (w *warp) operands(in *ins, lane int) (list []Operand) {
 		list = append(list, Operand{o.Text, w.get(slot, lane)})
 	})
 	return list
+}
+
+// finding makes a finding about a lane.
+func (w *warp) finding(in *ins, lane int, class Class, format string, args ...any) *Finding {
+	c := w.cta
+	f := &Finding{Class: class, Message: fmt.Sprintf(format, args...), Count: 1, Instr: in.src, Block: c.id,
+		Thread: w.thread(lane), Warp: w.index, Lane: lane, Operands: w.operands(in, lane), block: c.number,
+		order: c.worker.findings.made}
+	f.PTX, f.Source = c.grid.prog.place(in.src)
+	c.worker.findings.made++
+	return f
 }
 
 // thread is the index of a lane in its block.

@@ -28,6 +28,8 @@ type grid struct {
 	printed []byte         // by printf; kernels that print communicate
 	several bool           // there are several workers
 	failed  atomics.Pointer[error]
+	apart   bool         // blocks are taken not to touch what others write
+	wrong   atomics.Bool // they do: what was computed means nothing
 }
 
 // worker executes blocks.
@@ -67,7 +69,7 @@ const (
 
 // Run executes a launch. Buffers of the arguments are changed in place. The result is the same for any number of
 // workers unless blocks write what others read or write without atomic operations, which is what the check for races is
-// for; with it, blocks run one after the other.
+// for; with it, it always is.
 func (p *Program) Run(l *Launch) (*Result, error) {
 	if l.Schedules > 1 {
 		return p.compareSchedules(l)
@@ -77,9 +79,11 @@ func (p *Program) Run(l *Launch) (*Result, error) {
 
 // run executes a launch in one order.
 func (p *Program) run(l *Launch, o order) (*Result, error) {
-	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
-		limit: cmp.Or(l.MaxSteps, usualSteps)}
-	if err := g.prepare(); err != nil {
+	if r, done, err := p.runApart(l, o); done || err != nil {
+		return r, err
+	}
+	g, err := p.newGrid(l, o)
+	if err != nil {
 		return nil, err
 	}
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
@@ -89,6 +93,21 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
 		n--
 	}
+	workers := g.execute(n)
+	if err := g.failed.Load(); err != nil {
+		return nil, *err
+	}
+	return g.finish(workers), nil
+}
+
+func (p *Program) newGrid(l *Launch, o order) (*grid, error) {
+	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
+		limit: cmp.Or(l.MaxSteps, usualSteps)}
+	return g, g.prepare()
+}
+
+// execute lets workers execute all blocks.
+func (g *grid) execute(n int) []*worker {
 	g.several = n > 1
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
@@ -97,10 +116,7 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 		wait.Go(workers[i].work)
 	}
 	wait.Wait()
-	if err := g.failed.Load(); err != nil {
-		return nil, *err
-	}
-	return g.finish(workers), nil
+	return workers
 }
 
 // bytes is how much memory a launch takes with some blocks at a time.
@@ -126,6 +142,7 @@ func (g *grid) finish(workers []*worker) *Result {
 		all.shadow.merge(w.shadow)
 		all.stopped = all.stopped || w.stopped
 	}
+	all.races()
 	all.unwritten()
 	r := &Result{Steps: g.steps.Load(), Printed: g.printed, Counters: countersOf(g.prog, workers)}
 	r.Findings, r.Dropped = all.findings.sorted()
@@ -149,7 +166,7 @@ func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }
 func (g *grid) take() (number int, ok bool) {
 	n := g.launch.Grid.Count()
 	i := int(g.taken.Add(1)) - 1
-	if i >= n || g.failed.Load() != nil {
+	if i >= n || g.failed.Load() != nil || g.wrong.Load() {
 		return 0, false
 	}
 	return g.order.block(i, n), true

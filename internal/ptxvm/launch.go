@@ -56,6 +56,8 @@ type Launch struct {
 	Context       context.Context // ends the launch when it is done; nil for never
 	Counters      bool            // count what happens
 	Trace         func(Step)      // told of every instruction, one after the other; nil for nobody
+
+	apart bool // blocks run apart also under the race detector, for kernels without races
 }
 
 // Result is what a launch did.
@@ -97,8 +99,7 @@ func (g *grid) prepare() error {
 		return bad("", "%d arguments are given, the kernel has %d parameters", len(l.Args), len(p.Params))
 	}
 	if need, limit := g.bytes(1), cmp.Or(l.MaxMemory, usualMemory); need > limit {
-		return diag.Errorf(MemoryLimit, "allow more, or make the shapes smaller",
-			"%s needs %d bytes of memory, %d are allowed", p.Kernel.Name, need, limit).At(p.File.Position(p.Kernel.Pos))
+		return g.tooMuch(need, limit)
 	}
 	for i := range p.variables {
 		v := &p.variables[i]
@@ -137,6 +138,13 @@ func (g *grid) prepare() error {
 		copy(g.params[param.Offset:], a.Value)
 	}
 	return nil
+}
+
+// tooMuch is an error about memory in bytes.
+func (g *grid) tooMuch(need, limit int64) error {
+	at := g.prog.File.Position(g.prog.Kernel.Pos)
+	return diag.Errorf(MemoryLimit, "allow more, or make the shapes smaller",
+		"%s needs %d bytes of memory, %d are allowed", g.prog.Kernel.Name, need, limit).At(at)
 }
 
 // specialValues compute special registers for a thread.

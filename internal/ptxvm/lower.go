@@ -298,9 +298,24 @@ func (l *lowering) locals(b *ptx.Block) {
 	}
 }
 
+// unset notes the registers that may be read before they are written. They are zero at the beginning of every block:
+// what another block has left in them would depend on which blocks a worker has executed.
+func (l *lowering) unset(g *ptx.Graph) {
+	list := g.Func.Registers // where the function is too large to tell
+	if live, err := g.Liveness(); err == nil {
+		list = live.Uninitialised()
+	}
+	for _, r := range list {
+		if slot, ok := l.slots[r]; ok {
+			l.prog.unset = append(l.prog.unset, slot)
+		}
+	}
+}
+
 // branches fills in where branches go and where lanes meet again.
 func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
 	graph := ptx.NewGraph(fn)
+	l.unset(graph)
 	post := graph.PostDominators()
 	for i := f.start; i < f.end; i++ {
 		in := &l.prog.code[i]

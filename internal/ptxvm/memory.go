@@ -28,6 +28,8 @@ type buffer struct {
 	arg      *Arg // nil for a variable of the module
 	index    int  // in memory.buffers
 	valid    []extent
+
+	unwritten bool // it is taken to be read only: see runApart
 }
 
 // extent is a part of a buffer, in bytes.
@@ -150,6 +152,10 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 	}
 	if b != nil && !b.allows(offset, size) && w.cta.grid.checks.has(CheckBounds) {
 		w.between(in, lane, b, offset, size, write)
+		return w.nowhere.bytes(size)
+	}
+	if write && b != nil && b.unwritten {
+		w.cta.grid.wrong.Store(true)
 		return w.nowhere.bytes(size)
 	}
 	if write && (sp == paramSpace || b != nil && b.readOnly) {

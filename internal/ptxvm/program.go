@@ -34,10 +34,11 @@ type Program struct {
 	dynamicAlign     int  // of that memory, in bytes
 	localBytes       int  // per thread: arrays, and parameters of functions
 	variables        []variable
-	copies           bool // it has asynchronous copies
-	products         bool // it has products that several warps ask for together
-	proxies          bool // it has instructions that reach shared memory another way than loads do
-	communicates     bool // blocks may see what others do: their order matters
+	copies           bool  // it has asynchronous copies
+	products         bool  // it has products that several warps ask for together
+	proxies          bool  // it has instructions that reach shared memory another way than loads do
+	communicates     bool  // blocks may see what others do: their order matters
+	unset            []ref // registers that a block must find zero
 	files            map[int]string
 	dynamic          []dynamicUse
 }

@@ -38,7 +38,7 @@ func softmaxLaunch(rows, n int) (*Launch, []float32) {
 	for i := range x {
 		x[i] = float32((i*7919)%1000)/100 - 5
 	}
-	return &Launch{Grid: Dim{rows, 1, 1}, Block: Dim{256, 1, 1}, Args: []Arg{{Name: "x", Buffer: floatBytes(x)},
+	return &Launch{Grid: Dim{rows, 1, 1}, Block: Dim{256, 1, 1}, Args: []Arg{{Name: "x", Buffer: floatBytes(x), Role: In},
 		{Name: "y", Buffer: make([]byte, 4*rows*n)}, {Value: word(n)}}}, x
 }
 
@@ -95,7 +95,7 @@ func BenchmarkMatmul(b *testing.B) {
 	for _, checks := range []string{"none", "uninit", "race", "all"} {
 		b.Run(checks, func(b *testing.B) {
 			l := &Launch{Grid: Dim{n / 16, n / 16, 1}, Block: Dim{16, 16, 1}, Workers: 1,
-				Args: []Arg{{Name: "a", Buffer: floatBytes(x)}, {Name: "b", Buffer: floatBytes(x)},
+				Args: []Arg{{Name: "a", Buffer: floatBytes(x), Role: In}, {Name: "b", Buffer: floatBytes(x), Role: In},
 					{Name: "c", Buffer: make([]byte, 4*n*n)}, {Value: word(n)}, {Value: word(n)}, {Value: word(n)}}}
 			l.Checks, _ = ParseChecks(checks)
 			measure(b, p, l)

@@ -79,6 +79,9 @@ func (l *lowering) facts() {
 		if in.kind == together {
 			in.members = uint32(constants[in.c])
 		}
+		if in.src != nil && in.src.Op == "shfl" && in.src.Args[1].Kind == ptx.RegisterArg {
+			p.unset = append(p.unset, in.a) // lanes may take it from one that went another way
+		}
 		if in.src == nil {
 			continue
 		}
@@ -102,11 +105,17 @@ func (l *lowering) facts() {
 // exclusive lets one worker at a time execute an atomic operation.
 func exclusive(run func(w *warp, in *ins)) func(w *warp, in *ins) {
 	return func(w *warp, in *ins) {
-		if g := w.cta.grid; g.several {
-			g.shared.Lock()
-			defer g.shared.Unlock()
+		g := w.cta.grid
+		if !g.several {
+			run(w, in)
+			return
 		}
+		g.shared.Lock()
+		defer g.shared.Unlock()
 		run(w, in)
+		if w.shadow != nil {
+			w.shadow.settle()
+		}
 	}
 }
 

@@ -180,7 +180,9 @@ func (s *sweep) lanes(w *warp) uint32 {
 }
 
 // private reports whether a sweep is to memory that cannot be raced for.
-func (s *sweep) private() bool { return s.space == paramSpace || s.buffer != nil && s.buffer.readOnly }
+func (s *sweep) private() bool {
+	return s.space == paramSpace || s.buffer != nil && (s.buffer.readOnly || s.buffer.unwritten)
+}
 
 // reads enters reads of all active lanes, and reports whether everything written there is ordered before. If it is not,
 // entering the same reads again does no harm.
@@ -201,11 +203,12 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 				return false
 			}
 			if old := &c.reader; old.block == me.block && old.stamp == me.stamp && old.bytes == bytes && old.flags == 0 {
-				c.readers |= bit
+				c.readers |= bit // a plain read before this one
 				continue
 			}
 			me.lane, me.bytes, me.flags = uint8(lane), bytes, 0
 			c.enter(&me)
+			c.plain = true
 		}
 	}
 	return true
@@ -252,7 +255,7 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 			if old := &c.writer; old.block == me.block && old.warp == me.warp && old.step == me.step {
 				me.bytes |= old.bytes // lanes write the bytes of a word together
 			}
-			c.writer = me
+			c.writer, c.plain = me, true
 			if silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
 				c.reader, c.readers = former{}, 0
 			}

@@ -3,8 +3,8 @@ package ptxvm
 import (
 	"bytes"
 	"fmt"
-
-	"gpuemu/internal/ptx"
+	"maps"
+	"slices"
 )
 
 // This file implements the check for races: accesses of different warps to the same bytes, at least one of them a
@@ -22,6 +22,7 @@ type cell struct {
 	writer, reader former
 	readers        uint32 // warps of the reader's block
 	released       uint32 // stamp up to which accesses were published with atomic operations on the word
+	plain          bool   // there was an access that is not atomic for everybody
 }
 
 // former is a former access.
@@ -47,15 +48,22 @@ const (
 
 // racing is the state of a worker.
 type racing struct {
+	grid  *grid
 	clock uint32
-	pages [][]*page               // by buffer
-	pairs map[[2]int32]*ptx.Instr // instructions that race, with the one that was reported
+	pages [][]*page             // by buffer
+	bytes int64                 // of pages
+	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
+
+	merged []*racing // those of other workers
 }
 
 // pageWords is how many words share a page of states. Pages come into being when memory is touched.
 const pageWords = 1024
 
 type page [pageWords]cell
+
+// stateBytes is the size of a cell.
+const stateBytes = 52
 
 // blockRacing is the state of a block.
 type blockRacing struct {
@@ -69,7 +77,7 @@ type blockRacing struct {
 }
 
 func newRacing(g *grid) racing {
-	r := racing{clock: 1, pairs: map[[2]int32]*ptx.Instr{}}
+	r := racing{grid: g, clock: 1, pairs: map[[2]int32]*Finding{}}
 	if !g.checks.has(CheckRace) {
 		return r
 	}
@@ -118,6 +126,16 @@ func (r *blockRacing) learned(warp int) {
 	r.floor[warp] = least
 }
 
+// settle looks whether accesses have changed memory, while nobody else can.
+func (x *warpShadow) settle() {
+	for i := range x.touches {
+		if t := &x.touches[i]; t.write {
+			n := min(len(t.data), len(t.old))
+			t.settled, t.changed = true, len(t.data) > n || !bytes.Equal(t.data[:n], t.old[:n])
+		}
+	}
+}
+
 // cells are the states of the words of an access.
 func (r *blockRacing) cells(t *touch) []cell {
 	first, n := t.offset/4, (t.offset%4+uint64(len(t.data))+3)/4
@@ -134,13 +152,15 @@ func (r *blockRacing) page(buffer int, word uint64) *page {
 	if p == nil {
 		p = new(page)
 		pages[word/pageWords] = p
+		r.worker.bytes += pageWords * stateBytes
+		r.worker.grid.afford(r.worker.bytes)
 	}
 	return p
 }
 
 // touch judges an access. Local memory and parameters are nobody else's.
 func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
-	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && t.buffer.readOnly {
+	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && (t.buffer.readOnly || t.buffer.unwritten) {
 		return
 	}
 	done, at := 0, int(t.offset%4)
@@ -163,9 +183,10 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			}
 			r.acquire(w, in, t, c)
 		}
+		c.plain = c.plain || !in.facts.strong || in.facts.order.narrow
 		if t.write {
 			now := t.data[done : done+n]
-			r.write(w, in, t, c, &me, done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n]))
+			r.write(w, in, t, c, &me, t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n])))
 		} else {
 			r.read(w, in, t, c, &me)
 		}
@@ -213,7 +234,8 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 	switch {
 	case !changed || !clash(old, me):
 	case together && in.facts.rule == stores:
-		r.report(w, in, t, "lanes %d and %d of a warp write different values to %s in one instruction", old.lane, me.lane)
+		r.report(w, in, t, [2]int32{-1, in.index},
+			"lanes %d and %d of a warp write different values to %s in one instruction", old.lane, me.lane)
 	case !r.before(w, old):
 		r.between(w, in, t, "writes", "written", old)
 	}
@@ -277,12 +299,11 @@ func (c *cell) enter(me *former) {
 
 func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former) {
 	g := w.cta.grid
-	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)}
-	if known, ok := r.worker.pairs[pair]; ok { // the two sides of a race are one finding
-		w.cta.worker.findings.again(findingKey{class: Race, in: known})
+	if g.apart && old.block != uint32(w.cta.number)+1 {
+		g.wrong.Store(true)
 		return
 	}
-	r.worker.pairs[pair] = in.src
+	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
 	id := int(old.block) - 1
 	size := g.launch.Grid
 	other := &warp{cta: w.cta, index: int(old.warp)}
@@ -290,7 +311,7 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 	former := &Access{Write: past == "written", Thread: other.thread(int(old.lane)), Instr: there.src,
 		Block: Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}}
 	former.PTX, former.Source = g.prog.place(there.src)
-	f := r.report(w, in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
+	f := r.report(w, in, t, pair, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
 		former.Thread, former.Block, past, g.prog.spot(there))
 	if f != nil {
 		f.Former = former
@@ -303,14 +324,20 @@ func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
 	if r.pages == nil {
 		return nil
 	}
-	at := func(word int) *ins {
+	at := func(word int) (in *ins) {
 		if word < 0 || 4*word >= len(b.data) {
 			return nil
 		}
-		if page := r.pages[b.index][word/pageWords]; page != nil && page[word%pageWords].writer.block != 0 {
-			return &p.code[page[word%pageWords].writer.in]
+		block := uint32(0)
+		for _, x := range append(r.merged, r) { // the last block comes last where they run one after the other
+			page := x.pages[b.index][word/pageWords]
+			if page == nil || page[word%pageWords].writer.block <= block {
+				continue
+			}
+			last := &page[word%pageWords].writer
+			in, block = &p.code[last.in], last.block
 		}
-		return nil
+		return in
 	}
 	for away := range len(b.data)/4 + 1 {
 		for _, word := range []int{offset/4 - away, offset/4 + away} {
@@ -322,17 +349,55 @@ func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
 	return nil
 }
 
-// report adds a finding; the last operand of its text is the memory.
-func (r *blockRacing) report(w *warp, in *ins, t *touch, format string, args ...any) *Finding {
+// report adds a finding, or counts it; the last operand of its text is the memory. It returns nil for one that is
+// known.
+func (r *blockRacing) report(w *warp, in *ins, t *touch, pair [2]int32, format string, args ...any) *Finding {
+	if known := r.worker.pairs[pair]; known != nil {
+		known.Count++
+		return nil
+	}
 	name, at := "shared memory", t.offset
 	if t.buffer != nil {
 		name, at = t.buffer.name, t.buffer.base+t.offset
 	}
-	f := w.report(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
-	if f != nil {
-		f.Address, f.Buffer = at, name
-	}
+	f := w.finding(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
+	f.Address, f.Buffer = at, name
+	r.worker.pairs[pair] = f
 	return f
+}
+
+// merge adds the races that another worker has found: the one in the lower block stays.
+func (r *racing) merge(other *racing) {
+	r.merged = append(r.merged, other)
+	for pair, f := range other.pairs {
+		known := r.pairs[pair]
+		if known == nil {
+			r.pairs[pair] = f
+			continue
+		}
+		count := known.Count + f.Count
+		if f.block < known.block {
+			*known = *f
+		}
+		known.Count = count
+	}
+}
+
+// races adds the races to the other findings. Of several with one instruction the first stands for all.
+func (w *worker) races() {
+	if w.shadow == nil {
+		return
+	}
+	list := slices.Collect(maps.Values(w.shadow.racing.pairs))
+	slices.SortFunc(list, byOrder)
+	for _, f := range list {
+		key := findingKey{class: Race, in: f.Instr}
+		if known := w.findings.index[key]; known != nil {
+			known.Count += f.Count
+		} else {
+			w.findings.add(key, f)
+		}
+	}
 }
 
 // barrier orders everything that warps did before they came to a barrier before what those do that waited there.

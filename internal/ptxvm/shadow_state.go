@@ -51,6 +51,8 @@ type touch struct {
 	offset uint64
 	data   []byte
 	old    [32]byte // data before the instruction, of writes
+
+	settled, changed bool // of an atomic operation: others may have changed the data since
 }
 
 // newShadow makes what checks need; nil where they need nothing.
@@ -80,6 +82,7 @@ func (s *shadow) merge(other *shadow) {
 			s.buffers[i][j] |= x
 		}
 	}
+	s.racing.merge(&other.racing)
 }
 
 func (s *shadow) newBlock(c *cta) *blockShadow {
@@ -151,6 +154,7 @@ func (x *warpShadow) note(sp space, lane int, write bool, b *buffer, offset uint
 	}
 	t := &x.touches[n]
 	t.space, t.lane, t.write, t.buffer, t.offset, t.data = sp, lane, write, b, offset, data
+	t.settled, t.changed = false, false
 	if write {
 		copy(t.old[:], data)
 	}

@@ -83,6 +83,17 @@ func (w *warp) reset(c *cta, index int) {
 			w.broadcast(d.slot, uint64(p.dynamicStart())+d.offset)
 		}
 	}
+	clear(w.local)
+	for _, r := range p.unset {
+		switch r.class() {
+		case class32:
+			w.r32[r.index()] = lanes32{}
+		case class64:
+			w.r64[r.index()] = lanes64{}
+		default:
+			w.p[r.index()] = 0
+		}
+	}
 	threads := min(c.grid.threads-index*warpSize, warpSize)
 	w.alive = allLanes >> (warpSize - threads)
 	for name, slot := range p.specials {

@@ -1,0 +1,124 @@
+package ptxvm
+
+import (
+	"bytes"
+	"cmp"
+	"runtime"
+)
+
+// This file implements the check for races with several workers.
+//
+// What the check says must not depend on who executes which block when. So blocks are first taken to be apart: none
+// writes what another one reads or writes, but for atomic operations, and nobody writes to an input. Then their order
+// cannot be seen, every block has its races for itself, and each worker keeps states of its own. If the states show in
+// the end, or a worker sees before, that blocks are not apart, everything is forgotten: memory becomes what it was, and
+// the launch is executed block after block, with all states in one place.
+
+// runApart executes a launch that way. It reports false if that cannot be done or blocks are not apart.
+func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error) {
+	if !l.Checks.has(CheckRace) || p.communicates || o.fixed || l.Trace != nil || raceDetector && !l.apart {
+		return nil, false, nil
+	}
+	g, err := p.newGrid(l, o)
+	if err != nil {
+		return nil, false, err
+	}
+	g.apart = true
+	g.inputs()
+	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
+	for n > 0 && g.bytes(n)+g.apartBytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
+		n--
+	}
+	if n == 0 {
+		return nil, false, nil
+	}
+	before := make([][]byte, len(g.memory.buffers))
+	for i, b := range g.memory.buffers {
+		if b.arg != nil && !b.unwritten {
+			before[i] = bytes.Clone(b.data)
+		}
+	}
+	workers := g.execute(n)
+	if g.wrong.Load() || g.overlap(workers) {
+		for i, b := range g.memory.buffers {
+			copy(b.data, before[i])
+		}
+		return nil, false, nil
+	}
+	if err := g.failed.Load(); err != nil {
+		return nil, false, *err
+	}
+	return g.finish(workers), true, nil
+}
+
+// inputs marks the buffers that nobody is to write.
+func (g *grid) inputs() {
+	args := g.launch.Args
+	written := make([]bool, len(args))
+	for i := range args {
+		if at := args[i].Of; at > 0 && args[i].Role != In {
+			written[at-1] = true
+		}
+	}
+	for _, b := range g.memory.buffers {
+		for i := range args {
+			if b.arg == &args[i] {
+				b.unwritten = args[i].Role == In && !written[i]
+			}
+		}
+	}
+}
+
+// apartBytes is the memory of copies and states for some workers.
+func (g *grid) apartBytes(workers int) (n int64) {
+	for _, b := range g.memory.buffers {
+		if !b.unwritten && !b.readOnly {
+			n += int64(len(b.data)) + int64(workers)*int64(len(b.data)/4+pageWords)*stateBytes
+		}
+	}
+	return n
+}
+
+// overlap reports whether a worker wrote to a word that another one accessed, but for atomic operations on both sides.
+func (g *grid) overlap(workers []*worker) bool {
+	for i := range g.memory.buffers {
+		for j := range workers[0].shadow.racing.pages[i] {
+			var pages []*page
+			for _, w := range workers {
+				if p := w.shadow.racing.pages[i][j]; p != nil {
+					pages = append(pages, p)
+				}
+			}
+			if len(pages) > 1 && overlapping(pages) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func overlapping(pages []*page) bool {
+	for i := range pageWords {
+		there, written, plain := 0, false, false
+		for _, p := range pages {
+			c := &p[i]
+			if c.writer.block|c.reader.block == 0 {
+				continue
+			}
+			there++
+			written = written || c.writer.block != 0
+			plain = plain || c.plain
+		}
+		if there > 1 && written && plain {
+			return true
+		}
+	}
+	return false
+}
+
+// afford ends a launch whose states of races need more memory than is allowed.
+func (g *grid) afford(states int64) {
+	if limit := cmp.Or(g.launch.MaxMemory, usualMemory); !g.apart && g.bytes(1)+states > limit {
+		g.fail(g.tooMuch(g.bytes(1)+states, limit))
+	}
+}
