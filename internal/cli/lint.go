@@ -67,7 +67,7 @@ func lintCommand(term *terminal, env Env) *cobra.Command {
 					return encodeJSON(w, "", l.doc)
 				case "sarif":
 					return report.SARIF(w, l.doc, report.SARIFOptions{Version: l.doc.Version, Dir: l.dir,
-						Root: repositoryRoot(l.dir)})
+						Root: report.RepositoryRoot(l.dir)})
 				}
 				return report.LintText(w, l.seenFromHere(), term.textOptions(o))
 			}, (*inspect.Document).ExitCode)
@@ -276,21 +276,6 @@ func (l *looked) seenFromHere() *inspect.Document {
 		k.Metrics = &m
 	}
 	return &doc
-}
-
-// repositoryRoot is the directory of the repository that dir is in, else dir itself: code scanning wants paths relative
-// to it.
-func repositoryRoot(dir string) string {
-	for d := dir; ; {
-		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
-			return d
-		}
-		up := filepath.Dir(d)
-		if up == d {
-			return dir
-		}
-		d = up
-	}
 }
 
 // textOptions are those of a report that goes to o.

@@ -64,7 +64,7 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 	f.Float64Var(&since, "since-hours", 0, "report all results of the last `N` hours")
 	f.BoolVar(&lint, "include-lint", false, "add the results of gpuemu lint")
 	f.BoolVar(&artifacts, "include-artifacts", false, "add metrics of compiled kernels")
-	out.register(cmd, "o", "text", "json", "junit")
+	out.register(cmd, "o", "text", "json", "junit", "sarif")
 	return cmd
 }
 

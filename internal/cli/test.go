@@ -40,7 +40,7 @@ func testCommand(term *terminal, env Env) *cobra.Command {
 	fl.Var(&f.seed, "seed", "master seed, or the seed of a stored case to replay first")
 	f.registerOps(cmd, "")
 	f.registerCommon(cmd)
-	f.out.register(cmd, "o", "text", "json", "junit")
+	f.out.register(cmd, "o", "text", "json", "junit", "sarif")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func fuzzCommand(term *terminal, env Env) *cobra.Command {
 	fl.Var(&f.seed, "seed", "master seed, 0 to 2^64-1 (default: drawn and printed)")
 	f.registerOps(cmd, "o")
 	f.registerCommon(cmd)
-	f.out.register(cmd, "", "text", "json", "junit")
+	f.out.register(cmd, "", "text", "json", "junit", "sarif")
 	return cmd
 }
 
@@ -115,6 +115,6 @@ func ciCommand(term *terminal, env Env) *cobra.Command {
 	fl.BoolVar(&f.failOnRegression, "fail-on-regression", false, "exit with 1 if something is worse than the baseline")
 	f.registerOps(cmd, "")
 	f.registerCommon(cmd)
-	f.out.register(cmd, "o", "text", "json", "junit")
+	f.out.register(cmd, "o", "text", "json", "junit", "sarif")
 	return cmd
 }

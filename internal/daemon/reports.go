@@ -65,11 +65,11 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	render, mediaType, err := renderer(&req)
+	p, err := s.project(req.Config, "")
 	if err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, "")
+	render, mediaType, err := renderer(&req, p)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 }
 
 // renderer returns what writes the format of a request.
-func renderer(req *wire.ReportRequest) (func(io.Writer, report.Source) error, string, error) {
+func renderer(req *wire.ReportRequest, p campaign.Project) (func(io.Writer, report.Source) error, string, error) {
 	switch req.Format {
 	case "text", "":
 		return func(w io.Writer, src report.Source) error {
@@ -107,8 +107,16 @@ func renderer(req *wire.ReportRequest) (func(io.Writer, report.Source) error, st
 		return report.JSON, jsonType, nil
 	case "junit":
 		return report.JUnit, "application/xml", nil
+	case "sarif":
+		opt := report.SARIFOptions{Dir: req.Dir, Config: filepath.Join(req.Dir, "gpuemu.toml")}
+		if p.Config != nil {
+			opt.Dir, opt.Config = p.Config.Dir, p.Config.Path
+		}
+		opt.Root = report.RepositoryRoot(opt.Dir)
+		return func(w io.Writer, src report.Source) error { return report.RunSARIF(w, src, opt) }, jsonType, nil
 	}
-	return nil, "", diag.Errorf(BadRequest, "use text, json or junit", "there is no report format %q", cut(req.Format, 40))
+	return nil, "", diag.Errorf(BadRequest, "use text, json, junit or sarif", "there is no report format %q",
+		cut(req.Format, 40))
 }
 
 // spool writes a document to a file first, so that an error in the middle is still an error and nothing is kept in

@@ -1,5 +1,5 @@
-// Package report writes what a campaign found, as text, JSON and JUnit XML, and works on reports: reading them back,
-// comparing with a baseline, joining the parts of a sharded run, saying what was exercised.
+// Package report writes what a campaign found, as text, JSON, JUnit XML and SARIF, and works on reports: reading them
+// back, comparing with a baseline, joining the parts of a sharded run, saying what was exercised.
 //
 // It judges no kernel: verdicts come from package campaign. Main types are Source, a report still to be written, whose
 // results are visited one by one so that memory does not grow with their number, and Document, a report read from JSON.

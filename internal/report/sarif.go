@@ -1,4 +1,5 @@
-// This file implements the SARIF form of lint: what code scanning of GitHub and other platforms reads.
+// This file implements the SARIF form of lint: what code scanning of GitHub and other platforms reads. That of runs is
+// in sarifrun.go.
 
 package report
 
@@ -22,6 +23,22 @@ type SARIFOptions struct {
 	// Dir is what relative paths of the document are relative to; Root is the directory of the repository, which the
 	// paths in the SARIF file are relative to. Both are absolute.
 	Dir, Root string
+	Config    string // absolute path of gpuemu.toml, the place of what has no other one; "" where it is not needed
+}
+
+// RepositoryRoot is the directory of the repository that dir is in, else dir itself: code scanning wants paths relative
+// to it.
+func RepositoryRoot(dir string) string {
+	for d := dir; ; {
+		if _, err := os.Stat(filepath.Join(d, ".git")); err == nil {
+			return d
+		}
+		up := filepath.Dir(d)
+		if up == d {
+			return dir
+		}
+		d = up
+	}
 }
 
 // maxSARIFResults is how many results are written: GitHub refuses a run with more.
@@ -133,7 +150,23 @@ var lintRules = map[artifact.ViolationKind]struct{ name, short, help string }{
 
 // SARIF writes what lint found as SARIF 2.1.0.
 func SARIF(w io.Writer, d *inspect.Document, opt SARIFOptions) error {
-	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "gpuemu", Version: opt.Version, Rules: []sarifRule{}}},
+	return opt.lintRun(d).write(w)
+}
+
+// write writes a file of one run.
+func (r *sarifRun) write(w io.Writer) error {
+	text, err := encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
+		Runs: []sarifRun{*r}}, "  ")
+	if err != nil {
+		return fmt.Errorf("report: sarif: %w", err)
+	}
+	_, err = w.Write(append(text, '\n'))
+	return err
+}
+
+// lintRun is what lint found.
+func (o *SARIFOptions) lintRun(d *inspect.Document) *sarifRun {
+	run := sarifRun{Tool: sarifTool{sarifDriver{Name: "gpuemu", Version: o.Version, Rules: []sarifRule{}}},
 		Bases:   map[string]sarifBase{sourceRoot: {sarifText{"the root of the repository"}}},
 		Results: []sarifResult{}, ColumnKind: "utf16CodeUnits"}
 	index := map[artifact.ViolationKind]int{}
@@ -153,27 +186,21 @@ func SARIF(w io.Writer, d *inspect.Document, opt SARIFOptions) error {
 				dropped++
 				continue
 			}
-			r := opt.result(k, &k.Violations[j], seen)
+			r := o.result(k, &k.Violations[j], seen)
 			r.RuleIndex = index[k.Violations[j].Kind]
 			run.Results = append(run.Results, r)
 		}
 	}
 	call := sarifInvocation{Successful: len(d.Unread) == 0}
 	for i := range d.Unread {
-		call.Notifications = append(call.Notifications, opt.notification(&d.Unread[i]))
+		call.Notifications = append(call.Notifications, o.notification(&d.Unread[i]))
 	}
 	if dropped > 0 {
 		call.Notifications = append(call.Notifications, sarifNotification{Level: "warning",
 			Message: sarifText{fmt.Sprintf("%d more results are left out: at most %d are allowed", dropped, maxSARIFResults)}})
 	}
 	run.Invocations = []sarifInvocation{call}
-	text, err := encode(sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{run}}, "  ")
-	if err != nil {
-		return fmt.Errorf("report: sarif: %w", err)
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
+	return &run
 }
 
 func ruleID(kind artifact.ViolationKind) string { return "gpuemu/" + string(kind) }

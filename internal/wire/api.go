@@ -271,7 +271,7 @@ type CoverageRequest struct {
 type ReportRequest struct {
 	Config string `json:"config,omitempty"`
 	Dir    string `json:"dir,omitempty"` // that relative paths are relative to
-	Format string `json:"format"`        // text, json or junit
+	Format string `json:"format"`        // text, json, junit or sarif
 
 	// What it is about: a campaign, the results since some hours, or all of the project; else the newest campaign.
 	Campaign   string  `json:"campaign,omitempty"`
