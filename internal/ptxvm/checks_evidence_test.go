@@ -25,6 +25,7 @@ Made by %[1]sgo test ./internal/ptxvm -run TestChecksEvidence -update%[1]s; a te
 `, "`")
 	plantedPage(t, &page)
 	racePage(t, &page)
+	mutantPage(t, &page)
 	testkit.Golden(t, "../../docs/evidence/emulator-checks.md", page.Bytes())
 }
 
