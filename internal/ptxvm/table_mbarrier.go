@@ -178,10 +178,11 @@ func mbarrierArrive(b *builder) {
 	}
 }
 
-// mbarrierWait makes test_wait and try_wait: done, [barrier], state or parity. Neither waits here: kernels ask again.
+// mbarrierWait makes test_wait and try_wait: done, [barrier], state or parity. Neither waits here: kernels ask again,
+// and other warps have their turn before.
 func mbarrierWait(b *builder) {
 	b.out.mem = b.memory(&b.in.Args[1])
-	b.out.d = b.dst(0, "pred")
+	b.out.kind, b.out.d = asks, b.dst(0, "pred")
 	if slices.Contains(b.in.Mods, "parity") {
 		b.out.a = b.src(2, "u32")
 	} else {

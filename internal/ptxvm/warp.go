@@ -37,6 +37,7 @@ type warp struct {
 	watch  *watch      // nil where nobody counts
 	async  [asyncKinds][warpSize]queue
 	copies bool // there are or were some of them
+	tired  bool // it asked for what is not there yet
 
 	products products
 	saved    [warpSize][]saved // frames of functions that call themselves
@@ -186,6 +187,10 @@ func (w *warp) run(steps int) {
 			}
 			p = &w.paths[i] // new paths may have moved it
 		}
+		if w.tired {
+			w.tired = false
+			return
+		}
 		if len(w.ready) == 0 && len(w.met) > 0 && w.elsewhere(0) == nil { // else a barrier may bring the others here
 			w.missing()
 		}
@@ -250,6 +255,17 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 		return w.arrive(i, in, mask)
 	case together:
 		return w.meet(i, in, mask)
+	case asks:
+		p.pc++
+		if mask == 0 {
+			return true
+		}
+		w.exchange(in, mask)
+		if w.p[in.d.index()]&mask == 0 {
+			w.rotate()
+			w.tired = true
+			return false
+		}
 	default:
 		panic(fmt.Sprintf("ptxvm: internal error: control %d", in.kind))
 	}
