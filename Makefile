@@ -11,6 +11,8 @@ FUZZTIME    ?= 30s
 SOAK        ?= 100000
 BIGSOAK     ?= 20
 MUTANTS     ?= 10000000
+ROWS        ?= 1000000
+PROGRAMS    ?= 1000000
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
@@ -24,7 +26,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers evidence bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence bench \
 	fixtures example build generate clean
 
 all: build
@@ -67,7 +69,7 @@ unit:
 race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { \
 		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
-	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows' \
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows|TestRecordedForms' \
 		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath|cubin|sass|pattern|artifact|gradient)(/|$$)')
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
@@ -133,6 +135,16 @@ soak:
 # Mutated PTX modules and cubins, MUTANTS of each: no panic, no hang, no unbounded memory.
 soak-parsers:
 	GPUEMU_SOAK=$(MUTANTS) $(GO) test -count=1 -timeout 0 -v -run TestMutated ./internal/ptx ./internal/cubin
+
+# Rows of the emulator against big numbers and against what an H200 recorded, with ROWS random operands each; the
+# record is docs/evidence/emulator-rows.md.
+soak-rows:
+	GPUEMU_SOAK=$(ROWS) $(GO) test -count=1 -timeout 0 -v -run 'TestRows$$|TestRecorded(Forms|Approx|Products)' \
+		./internal/ptxvm | grep -v '^=== \|^ *--- PASS: .*/'
+
+# Random programs and changed kernels, PROGRAMS of them: no panic, no hang, no limit that is passed.
+soak-emulator:
+	GPUEMU_SOAK=$(PROGRAMS) $(GO) test -count=1 -timeout 0 -v -run TestRandomPrograms ./internal/ptxvm
 
 # What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md. What counts and the
 # semantic diff tell of changed kernels; the record is docs/evidence/artifacts-diff.md.

@@ -42,8 +42,17 @@ func classOf(typ string) ref {
 	return class32
 }
 
+// arg is operand i. Where there is none the instruction is refused, and what is returned fits nothing.
+func (b *builder) arg(i int) *ptx.Operand {
+	if i < len(b.in.Args) {
+		return &b.in.Args[i]
+	}
+	b.fail(b.in.Pos, "", "%s with %d operands is not executed here", b.in.Mnemonic(), len(b.in.Args))
+	return &ptx.Operand{Kind: ptx.SinkArg, Pos: b.in.Pos}
+}
+
 // dst is the slot that operand i writes. Sinks get a slot that nobody reads.
-func (b *builder) dst(i int, typ string) ref { return b.dstOf(&b.in.Args[i], typ) }
+func (b *builder) dst(i int, typ string) ref { return b.dstOf(b.arg(i), typ) }
 
 func (b *builder) dstOf(o *ptx.Operand, typ string) ref {
 	if o.Kind == ptx.SinkArg {
@@ -57,7 +66,7 @@ func (b *builder) dstOf(o *ptx.Operand, typ string) ref {
 }
 
 // src is the slot that operand i is read from.
-func (b *builder) src(i int, typ string) ref { return b.srcOf(&b.in.Args[i], typ) }
+func (b *builder) src(i int, typ string) ref { return b.srcOf(b.arg(i), typ) }
 
 func (b *builder) srcOf(o *ptx.Operand, typ string) ref {
 	switch o.Kind {

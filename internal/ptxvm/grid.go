@@ -3,7 +3,10 @@ package ptxvm
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	atomics "sync/atomic"
 
@@ -30,6 +33,7 @@ type grid struct {
 	failed  atomics.Pointer[error]
 	apart   bool         // blocks are taken not to touch what others write
 	wrong   atomics.Bool // they do: what was computed means nothing
+	fault   string       // with its stack; guarded by shared
 }
 
 // worker executes blocks.
@@ -113,9 +117,15 @@ func (g *grid) execute(n int) []*worker {
 	var wait sync.WaitGroup
 	for i := range workers {
 		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
-		wait.Go(workers[i].work)
+		wait.Go(func() {
+			defer g.catch()
+			workers[i].work()
+		})
 	}
 	wait.Wait()
+	if g.fault != "" {
+		panic(g.fault)
+	}
 	return workers
 }
 
@@ -158,6 +168,17 @@ func (g *grid) finish(workers []*worker) *Result {
 		return nil
 	}
 	return r
+}
+
+// catch keeps a fault of ours for the goroutine that called Run, which may recover from it: one in a goroutine of its
+// own would end the process.
+func (g *grid) catch() {
+	if e := recover(); e != nil {
+		g.shared.Lock()
+		defer g.shared.Unlock()
+		g.fault = fmt.Sprintf("%v\n%s", e, debug.Stack())
+		g.fail(errors.New("fault"))
+	}
 }
 
 func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }

@@ -440,7 +440,7 @@ var clocks = map[string]int{"%clock": 0, "%clock64": 0, "%clock_hi": 32, "%globa
 // and begins above zero as it does on hardware.
 func (l *lowering) clock(at ptx.Pos, class ref, shift int) ref {
 	slot := l.slot(at, map[ref]string{class32: "b32", class64: "b64"}[class])
-	l.prog.code = append(l.prog.code, ins{guard: noRef, d: slot, src: l.at, run: func(w *warp, in *ins) {
+	l.prog.code = append(l.prog.code, ins{guard: noRef, d: slot, src: l.at, clock: true, run: func(w *warp, in *ins) {
 		for lane := range w.lanes() {
 			w.set(in.d, lane, (1<<20+w.steps)>>shift)
 		}

@@ -96,6 +96,7 @@ type ins struct {
 	rejoin     int   // where lanes meet again that part here
 	exits      bool  // the branch leads to the end of the kernel, and nothing is done on the way
 	src        *ptx.Instr
+	clock      bool  // it is not src itself but reads the time for it
 	index      int32 // in the code
 	facts      facts
 

@@ -85,6 +85,10 @@ func (l *lowering) facts() {
 		if in.src == nil {
 			continue
 		}
+		if in.clock { // what it writes is always set, and nobody else sees it
+			in.facts.rule = opaque
+			continue
+		}
 		l.registers(in)
 		in.facts.order = orderingOf(in.src)
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))

@@ -1,6 +1,9 @@
 package ptxvm
 
-import "gpuemu/internal/ptx"
+import (
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
 
 // This file implements copies that go on while the kernel does: cp.async, and cp.async.bulk of one dimension. A copy is
 // made when somebody waits for it, as late as a device may, so that what reads its result too early reads what was
@@ -80,7 +83,9 @@ func (q *queue) finish(w *warp, lane int) {
 // begin adds a copy to those of a thread.
 func (w *warp) begin(kind, lane int, t transfer) {
 	q := &w.async[kind][lane]
-	q.open = append(q.open, t)
+	if !w.crowded(len(q.open)) {
+		q.open = append(q.open, t)
+	}
 	w.copies = true
 }
 
@@ -182,18 +187,20 @@ func asyncCopy(b *builder) {
 func runCommit(kind int) func(*warp, *ins) {
 	return func(w *warp, _ *ins) {
 		for lane := range w.lanes() {
-			w.async[kind][lane].commit()
+			if q := &w.async[kind][lane]; !w.crowded(len(q.groups)) {
+				q.commit()
+			}
 		}
 	}
 }
 
 func asyncWait(kind int) func(*builder) {
 	return func(b *builder) {
-		if b.in.Args[0].Kind != ptx.IntArg || b.in.Args[0].Value > 1<<20 {
+		if b.arg(0).Kind != ptx.IntArg || b.arg(0).Value > 1<<20 {
 			b.fail(b.in.Pos, "", "%s needs a small number", b.in.Mnemonic())
 			return
 		}
-		left := int(b.in.Args[0].Value)
+		left := int(b.arg(0).Value)
 		b.out.run = func(w *warp, _ *ins) {
 			for lane := range w.lanes() {
 				w.async[kind][lane].wait(w, lane, left)
@@ -205,7 +212,7 @@ func asyncWait(kind int) func(*builder) {
 // asyncArrive lets a thread arrive at a barrier in memory when its copies are done. Here they are done at once. Without
 // .noinc the arrival is one more that the barrier waits for, so it changes nothing.
 func asyncArrive(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[0])
+	b.out.mem = b.memory(b.arg(0))
 	again := b.in.Has("noinc")
 	b.out.run = func(w *warp, in *ins) {
 		for lane := range w.lanes() {
@@ -238,7 +245,7 @@ func bulkLoad(b *builder) {
 		for lane := range w.lanes() {
 			size := int(w.get(in.a, lane))
 			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size, read: size}
-			if w.askBulk(t, lane) {
+			if w.askBulk(t, lane) && !w.crowded(len(w.cta.bulk)) {
 				w.cta.bulk = append(w.cta.bulk, delivery{t, w.barrierAt(in, lane)})
 			}
 		}
@@ -270,7 +277,29 @@ func (w *warp) askBulk(t transfer, lane int) bool {
 		w.report(t.in, lane, Misaligned, "the size of a copy, %d, is not a multiple of 16", t.size)
 		return false
 	}
+	if t.size > len(w.cta.shared) { // one side is there: it is not worth looking at every byte
+		if t.in.copy.to.space == sharedSpace {
+			w.outside(t.in, lane, sharedSpace, t.to, t.size, true)
+		} else {
+			w.outside(t.in, lane, sharedSpace, t.from, t.size, false)
+		}
+		return false
+	}
 	return w.ask(t, lane, 16)
+}
+
+// maxUnderWay is how many copies, groups of them or products may be under way for one thread, barrier or warp: far more
+// than a device has room for, and little memory here.
+const maxUnderWay = 1 << 14
+
+// crowded reports whether no more can be under way, and ends the launch then.
+func (w *warp) crowded(n int) bool {
+	if n < maxUnderWay {
+		return false
+	}
+	w.cta.grid.fail(diag.Errorf(MemoryLimit, "wait for some of them", "more than %d copies or products are under way",
+		maxUnderWay))
+	return true
 }
 
 // delivery is a copy that a barrier in shared memory waits for.

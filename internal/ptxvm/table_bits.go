@@ -45,7 +45,7 @@ var bitRows = []row{
 // lop3 computes any function of three bits, given as a table of 8; with a second result, whether any bit is set,
 // combined with a predicate.
 func lop3(b *builder) {
-	lut := &b.in.Args[4]
+	lut := b.arg(4)
 	if lut.Kind != ptx.IntArg || lut.Value > 255 {
 		b.fail(lut.Pos, "", "the table of lop3 is not a number from 0 to 255: %s", lut)
 		return
@@ -62,7 +62,7 @@ func lop3(b *builder) {
 	if b.args(6); b.err != nil {
 		return
 	}
-	dst := &b.in.Args[0]
+	dst := b.arg(0)
 	if dst.Kind != ptx.PairArg {
 		b.fail(dst.Pos, "", "%s writes a register and a predicate", b.in.Mnemonic())
 		return
@@ -71,7 +71,7 @@ func lop3(b *builder) {
 	b.out.a, b.out.b, b.out.c = b.src(1, "b32"), b.src(2, "b32"), b.src(3, "b32")
 	b.out.list = []ref{b.dstOf(&dst.List[1], "pred"), b.src(5, "pred")}
 	b.out.combine = b.in.Mods[0]
-	if b.in.Args[5].Not {
+	if b.arg(5).Not {
 		b.out.flipC = ^uint32(0)
 	}
 	b.out.f3 = f

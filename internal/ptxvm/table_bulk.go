@@ -97,7 +97,7 @@ func asyncStore(b *builder) {
 			for i, r := range in.list {
 				putBytes(t.value[i*size:], w.get(r, lane), size)
 			}
-			if w.ask(t, lane, total) {
+			if w.ask(t, lane, total) && !w.crowded(len(w.cta.bulk)) {
 				w.cta.bulk = append(w.cta.bulk, delivery{t, w.barrierAt(in, lane)})
 			}
 		}

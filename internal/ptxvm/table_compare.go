@@ -105,7 +105,7 @@ func (b *builder) intCompare(typ string) func(x, y uint64) bool {
 
 // setp makes a comparison: operands p or p|q, a, b, and with a boolean operator a predicate c.
 func (b *builder) setp(typ string, cmp func(x, y uint64) bool) {
-	dst := &b.in.Args[0]
+	dst := b.arg(0)
 	if dst.Kind == ptx.PairArg {
 		b.out.d = b.dstOf(&dst.List[0], "pred")
 		b.out.list = []ref{b.dstOf(&dst.List[1], "pred")}
@@ -133,7 +133,7 @@ func (b *builder) compare(typ string, cmp func(x, y uint64) bool) {
 		return
 	}
 	b.out.c = b.src(3, "pred")
-	if b.in.Args[3].Not {
+	if b.arg(3).Not {
 		b.out.flipC = ^uint32(0)
 	}
 }
@@ -218,7 +218,7 @@ func setpFloat(b *builder) {
 
 // setpPair compares pairs: the first predicate is for the lower ones, the second for the upper ones.
 func setpPair(b *builder) {
-	dst := &b.in.Args[0]
+	dst := b.arg(0)
 	if dst.Kind != ptx.PairArg {
 		b.fail(dst.Pos, "", "%s writes two predicates", b.in.Mnemonic())
 		return

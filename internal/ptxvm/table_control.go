@@ -40,6 +40,10 @@ func buildBarrier(b *builder) {
 	args := b.in.Args
 	b.out.kind, b.out.b, b.out.c, b.out.d = barrier, noRef, noRef, noRef
 	b.out.bar = &barrierUse{aligned: b.in.Op == "bar" || b.in.Has("aligned"), goesOn: b.in.Has("arrive")}
+	if least := 1 + 2*int(truth(b.in.Has("red"))); len(args) < least || len(args) > least+1 {
+		b.fail(b.in.Pos, "", "%s with %d operands is not executed here", b.in.Mnemonic(), len(args))
+		return
+	}
 	if b.in.Has("red") {
 		typ := b.typ(0)
 		b.out.combine = "popc"

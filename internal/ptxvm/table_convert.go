@@ -51,7 +51,7 @@ var convertRows = []row{
 // move also packs and unpacks: mov.b64 {a, b}, c.
 func move(b *builder) {
 	t := b.typ(0)
-	dst, src := &b.in.Args[0], &b.in.Args[1]
+	dst, src := b.arg(0), b.arg(1)
 	if dst.List != nil || src.List != nil {
 		b.pack(t)
 		return
@@ -67,7 +67,7 @@ func move(b *builder) {
 }
 
 func (b *builder) pack(t string) {
-	dst, src := &b.in.Args[0], &b.in.Args[1]
+	dst, src := b.arg(0), b.arg(1)
 	list := dst.List
 	if list == nil {
 		list = src.List
@@ -180,7 +180,7 @@ func (b *builder) fastCvt(run func(w *warp, in *ins)) {
 
 // registerType is a type of the size of operand i, which is a register of at least the size of a type, or that type.
 func (b *builder) registerType(i int, typ string) string {
-	o := &b.in.Args[i]
+	o := b.arg(i)
 	if o.Kind != ptx.RegisterArg || o.Reg == nil || typeBytes(o.Reg.Type) < typeBytes(typ) {
 		return typ
 	}

@@ -67,7 +67,7 @@ func (w *warp) rowOf(in *ins, matrix, row int, write bool) []byte {
 }
 
 func matrixLoad(b *builder) {
-	b.matrixOperands(&b.in.Args[0], &b.in.Args[1])
+	b.matrixOperands(b.arg(0), b.arg(1))
 	b.out.flow = flowLoad
 	trans := b.in.Has("trans")
 	b.out.run = func(w *warp, in *ins) {
@@ -93,7 +93,7 @@ func matrixLoad(b *builder) {
 }
 
 func matrixStore(b *builder) {
-	b.matrixOperands(&b.in.Args[1], &b.in.Args[0])
+	b.matrixOperands(b.arg(1), b.arg(0))
 	b.out.flow = flowStore
 	trans := b.in.Has("trans")
 	b.out.run = func(w *warp, in *ins) {

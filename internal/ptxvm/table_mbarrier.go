@@ -94,7 +94,7 @@ func (w *warp) setPhase(in *ins, lane int, at uint64, s *phase) {
 
 // mbarrierInit makes init: [barrier], arrivals; and inval: [barrier].
 func mbarrierInit(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[0])
+	b.out.mem = b.memory(b.arg(0))
 	b.out.a = noRef
 	if b.in.Has("init") {
 		b.out.a = b.src(1, "u32")
@@ -119,7 +119,7 @@ func mbarrierInit(b *builder) {
 
 // mbarrierTx makes expect_tx and complete_tx: [barrier], bytes.
 func mbarrierTx(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[0])
+	b.out.mem = b.memory(b.arg(0))
 	b.out.a = b.src(1, "u32")
 	sign := 1
 	if b.in.Has("complete_tx") {
@@ -144,7 +144,7 @@ func mbarrierTx(b *builder) {
 // mbarrierArrive makes arrive: state or _, [barrier], then for expect_tx bytes, else perhaps arrivals. The state is the
 // barrier as it was. arrive_drop takes the thread out of the following phases, too.
 func mbarrierArrive(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[1])
+	b.out.mem = b.memory(b.arg(1))
 	b.out.d, b.out.a = b.dst(0, "b64"), noRef
 	if len(b.in.Args) > 2 {
 		b.out.a = b.src(2, "u32")
@@ -181,7 +181,7 @@ func mbarrierArrive(b *builder) {
 // mbarrierWait makes test_wait and try_wait: done, [barrier], state or parity. Neither waits here: kernels ask again,
 // and other warps have their turn before.
 func mbarrierWait(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[1])
+	b.out.mem = b.memory(b.arg(1))
 	b.out.kind, b.out.d = asks, b.dst(0, "pred")
 	if slices.Contains(b.in.Mods, "parity") {
 		b.out.a = b.src(2, "u32")

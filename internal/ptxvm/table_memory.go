@@ -139,16 +139,16 @@ func (b *builder) memoryIn(o *ptx.Operand, sp space, t string) *access {
 }
 
 func load(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[1])
-	b.out.list = b.elements(&b.in.Args[0], true)
+	b.out.mem = b.memory(b.arg(1))
+	b.out.list = b.elements(b.arg(0), true)
 	b.hint(2)
 	b.words()
 	b.out.run = runLoad
 }
 
 func store(b *builder) {
-	b.out.mem = b.memory(&b.in.Args[0])
-	b.out.list = b.elements(&b.in.Args[1], false)
+	b.out.mem = b.memory(b.arg(0))
+	b.out.list = b.elements(b.arg(1), false)
 	b.hint(2)
 	b.words()
 	b.out.run = runStore

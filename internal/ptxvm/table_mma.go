@@ -79,10 +79,10 @@ func mma(b *builder) {
 	if p.result == "f16" {
 		perResult = 2
 	}
-	p.d = b.matrix(&b.in.Args[0], result, p.m*p.n/warpSize/perResult, true)
-	p.a = b.matrix(&b.in.Args[1], word, p.m*p.k*elementBits(p.typeA)/warpSize/(8*typeBytes(word)), false)
-	p.b = b.matrix(&b.in.Args[2], word, p.n*p.k*elementBits(p.typeB)/warpSize/(8*typeBytes(word)), false)
-	p.c = b.matrix(&b.in.Args[3], result, p.m*p.n/warpSize/perResult, false)
+	p.d = b.matrix(b.arg(0), result, p.m*p.n/warpSize/perResult, true)
+	p.a = b.matrix(b.arg(1), word, p.m*p.k*elementBits(p.typeA)/warpSize/(8*typeBytes(word)), false)
+	p.b = b.matrix(b.arg(2), word, p.n*p.k*elementBits(p.typeB)/warpSize/(8*typeBytes(word)), false)
+	p.c = b.matrix(b.arg(3), result, p.m*p.n/warpSize/perResult, false)
 	b.out.kind, b.out.c = together, b.constant(class32, uint64(allLanes))
 	b.out.run, b.out.flow = func(w *warp, _ *ins) { p.run(w) }, p.flow
 }

@@ -28,7 +28,7 @@ var warpRows = []row{
 
 // shuffle exchanges values: d[|p], a, lane, clamp and segment, members.
 func shuffle(b *builder) {
-	dst := &b.in.Args[0]
+	dst := b.arg(0)
 	b.out.kind = together
 	if dst.Kind == ptx.PairArg {
 		b.out.d = b.dstOf(&dst.List[0], "b32")
@@ -39,7 +39,7 @@ func shuffle(b *builder) {
 	}
 	b.out.a, b.out.b, b.out.c = b.src(1, "b32"), b.src(2, "b32"), b.src(4, "b32")
 	mode := b.in.Mods[1]
-	by, how := &b.in.Args[2], &b.in.Args[3]
+	by, how := b.arg(2), b.arg(3)
 	if by.Kind != ptx.IntArg || how.Kind != ptx.IntArg {
 		b.out.run = func(w *warp, in *ins) { w.shuffle(in, mode) }
 		return
@@ -124,7 +124,7 @@ func vote(b *builder) {
 		b.out.d = b.dst(0, "pred")
 	}
 	b.out.a, b.out.c = b.src(1, "pred"), b.src(2, "b32")
-	if b.in.Args[1].Not {
+	if b.arg(1).Not {
 		b.out.flipC = ^uint32(0)
 	}
 	b.out.run = func(w *warp, in *ins) {
@@ -148,7 +148,7 @@ func vote(b *builder) {
 // same value, and else 0; p says which.
 func match(b *builder) {
 	b.out.kind = together
-	dst, pred := &b.in.Args[0], noRef
+	dst, pred := b.arg(0), noRef
 	if dst.Kind == ptx.PairArg {
 		pred = b.dstOf(&dst.List[1], "pred")
 		dst = &dst.List[0]
@@ -203,7 +203,7 @@ func redux(b *builder) {
 
 // elect chooses one of the members: d|p, members. Which one is not specified; here it is the lowest.
 func elect(b *builder) {
-	pair := &b.in.Args[0]
+	pair := b.arg(0)
 	if pair.Kind != ptx.PairArg {
 		b.fail(pair.Pos, "", "%s needs a register and a predicate", b.in.Mnemonic())
 		return

@@ -88,6 +88,9 @@ func wgmmaCommit(b *builder) {
 	b.aligned()
 	b.out.run = func(w *warp, in *ins) {
 		if w.inStep(in, step{}) {
+			if w.crowded(len(w.products.groups)) {
+				return
+			}
 			w.products.groups = append(w.products.groups, w.products.open)
 			w.products.open = nil
 		}
@@ -95,12 +98,12 @@ func wgmmaCommit(b *builder) {
 }
 
 func wgmmaWait(b *builder) {
-	if b.in.Args[0].Kind != ptx.IntArg || b.in.Args[0].Value > 1<<20 {
+	if b.arg(0).Kind != ptx.IntArg || b.arg(0).Value > 1<<20 {
 		b.fail(b.in.Pos, "", "%s needs a small number", b.in.Mnemonic())
 		return
 	}
 	b.aligned()
-	left := int(b.in.Args[0].Value)
+	left := int(b.arg(0).Value)
 	b.out.run = func(w *warp, in *ins) {
 		if !w.inStep(in, step{}) {
 			return
@@ -259,6 +262,9 @@ func (w *warp) ask64(in *ins, u *wgmmaUse) {
 		for i, at := range list {
 			w.reach(in, sharedPiece, i%warpSize, uint64(at), pieceBytes, false)
 		}
+	}
+	if w.crowded(len(w.products.open)) {
+		return
 	}
 	w.products.open = append(w.products.open, op)
 	w.shadow.asked(w, op)

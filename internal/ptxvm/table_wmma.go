@@ -149,7 +149,7 @@ func (v *walk) each(w *warp, in *ins, write bool, visit func(reg, lane, shift in
 }
 
 func wmmaLoad(b *builder) {
-	v := b.walk(&b.in.Args[0], &b.in.Args[1])
+	v := b.walk(b.arg(0), b.arg(1))
 	if b.err != nil {
 		return
 	}
@@ -175,7 +175,7 @@ func wmmaLoad(b *builder) {
 }
 
 func wmmaStore(b *builder) {
-	v := b.walk(&b.in.Args[1], &b.in.Args[0])
+	v := b.walk(b.arg(1), b.arg(0))
 	if b.err != nil {
 		return
 	}

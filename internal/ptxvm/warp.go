@@ -302,7 +302,7 @@ func (w *warp) branch(i int, in *ins, taken uint32) bool {
 	case stay == 0:
 		p.pc = in.target
 		return true
-	case taken == 0:
+	case taken == 0 || in.target == p.pc+1: // nobody goes elsewhere
 		p.pc++
 		return true
 	case home && p.pc+1 == in.rejoin: // lanes leave a loop, and wait behind it
