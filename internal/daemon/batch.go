@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -71,7 +72,7 @@ type batchOut struct {
 	key    []byte         // of the form of a case
 	shared *sharedFile
 	zone   int
-	fill   map[dtype.DType][]byte // at least zone + blockAlign bytes
+	fill   map[dtype.DType][]byte // patterns; at least zone + blockAlign bytes of those that were used
 
 	// What is still to be written to the shared file, from byte begin on.
 	images []byte
@@ -99,9 +100,7 @@ func newBatchOut(req *wire.BatchRequest) (*batchOut, error) {
 		if err != nil || len(pattern) == 0 || len(pattern)%d.Size() != 0 || len(pattern) > blockAlign {
 			return bad("send the bytes of whole elements, hexadecimal", "fill of %s is %q", name, cut(text, 40))
 		}
-		for len(out.fill[d]) < req.Zone+blockAlign {
-			out.fill[d] = append(out.fill[d], pattern...)
-		}
+		out.fill[d] = pattern
 	}
 	out.reply = wire.Batch{Forms: []wire.CaseForm{}, Form: []int{}, Seeds: []string{}, Begin: []int64{}}
 	return out, nil
@@ -125,10 +124,7 @@ func (o *batchOut) put(batch *campaign.Batch, c opspec.Case, inputs map[string]*
 	o.reply.Begin = append(o.reply.Begin, o.end())
 	for _, in := range c.Inputs {
 		t := inputs[in.Name]
-		fill := o.fill[t.DType]
-		if fill == nil {
-			fill = zeros[:]
-		}
+		fill := o.around(t.DType)
 		for _, piece := range [][]byte{fill[:o.zone], t.Data, fill[:pad(len(t.Data), blockAlign)-len(t.Data)+o.zone]} {
 			if err := o.write(piece); err != nil {
 				return err
@@ -136,6 +132,19 @@ func (o *batchOut) put(batch *campaign.Batch, c opspec.Case, inputs map[string]*
 		}
 	}
 	return nil
+}
+
+// around returns what lies around a storage, zone + blockAlign bytes or more.
+func (o *batchOut) around(d dtype.DType) []byte {
+	fill := o.fill[d]
+	if fill == nil {
+		return zeros[:]
+	}
+	if most := o.zone + blockAlign; len(fill) < most {
+		fill = bytes.Repeat(fill, (most+len(fill)-1)/len(fill))
+		o.fill[d] = fill
+	}
+	return fill
 }
 
 // zeros are around storages that have no pattern.
