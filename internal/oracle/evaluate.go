@@ -4,6 +4,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -63,23 +64,11 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	if d, err = caseDType(op, inputs, d); err != nil {
 		return nil, err
 	}
-	shapes := make(map[string]tensor.Shape, len(inputs))
-	for name, t := range inputs {
-		shapes[name] = t.Shape
-	}
-	program, err := op.Program()
+	sizes, err := op.sizesOf(inputs, attrs)
 	if err != nil {
 		return nil, err
 	}
-	dims, err := program.Bind(shapes, attrs)
-	if err != nil {
-		return nil, err
-	}
-	_, outShapes, err := program.Resolve(dims, attrs)
-	if err != nil {
-		return nil, err
-	}
-	c := &call{T: d, dims: dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
+	c := &call{T: d, dims: sizes.dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
 	c.arith = newArith(d, attrs.Str("math"))
 	for name, t := range inputs {
 		c.in[name] = operand{x: decoded(t), shape: t.Shape, d: t.DType}
@@ -90,10 +79,11 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		if err != nil {
 			return nil, err
 		}
-		if err := outShapes[o.Name].CheckBytes(dtype.Float64); err != nil {
+		shape := slices.Clone(sizes.outputs[o.Name])
+		if err := shape.CheckBytes(dtype.Float64); err != nil {
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
-		c.outs[o.Name] = newResult(od, outShapes[o.Name], d, o.Saturate, op.setsAll)
+		c.outs[o.Name] = newResult(od, shape, d, o.Saturate, op.setsAll)
 	}
 	return c, nil
 }

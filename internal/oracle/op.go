@@ -27,6 +27,7 @@ type Op struct {
 	compile  sync.Once
 	program  *opspec.Program // of Schema, set by compile
 	compiled error
+	sizes    sizesCache
 }
 
 // Program returns the schema ready to bind and resolve, compiled on first use.
