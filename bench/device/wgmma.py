@@ -299,6 +299,28 @@ def bulk_cases() -> list[Case]:
     return cases
 
 
+def video_cases() -> list[Case]:
+    """All forms of the video instructions of two halves or four bytes; a kernel has those of one opcode."""
+    types = ("u32", "s32")
+    cases: list[Case] = []
+    for width in "24":
+        for op in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset"):
+            if op == "vset":
+                compare = ("eq", "ne", "lt", "le", "gt", "ge")
+                forms = [f"{a}.{b}.{c}{s}" for a in types for b in types for c in compare for s in ("", ".add")]
+            else:
+                forms = [f"{d}.{a}.{b}{s}" for d in types for a in types for b in types for s in ("", ".sat", ".add")]
+            n = len(forms)
+            body = ["mul.wide.u32 %rd3, %r1, 12;", "add.s64 %rd3, %rd1, %rd3;"]
+            body += [f"ld.global.b32 %r{3 + i}, [%rd3+{4 * i}];" for i in range(3)]
+            body.append(f"mad.wide.u32 %rd4, %r1, {4 * n}, %rd2;")
+            for i, form in enumerate(forms):
+                body += [f"{op}{width}.{form} %r6, %r3, %r4, %r5;", f"st.global.b32 [%rd4+{4 * i}], %r6;"]
+            text = frame(op + width, 768, 256 * n, "", body)
+            cases.append(Case(op + width, 256, [("u32", 768)], 256 * n, text))
+    return cases
+
+
 def seed_of(name: str) -> int:
     """FNV-1a of the name, 64 bits."""
     h = 0xCBF29CE484222325
@@ -340,7 +362,7 @@ def compiled(text: str) -> str:
 
 def main() -> None:
     """Writes the record."""
-    cases = wgmma_cases() + wmma_cases() + bulk_cases()
+    cases = wgmma_cases() + wmma_cases() + bulk_cases() + video_cases()
     step = 16  # kernels in a module
     texts = [HEAD + "".join(c.text for c in cases[i : i + step]) for i in range(0, len(cases), step)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
