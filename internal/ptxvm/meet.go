@@ -132,13 +132,15 @@ func (w *warp) release(pc int) {
 	if lanes == 0 {
 		return
 	}
+	for _, i := range set {
+		w.paths[i].met = w.steps
+	}
 	w.groups(&prog.code[pc], lanes, func(lane int) uint32 {
 		i := slices.IndexFunc(set, func(i int) bool { return w.taking(i)>>lane&1 != 0 })
 		return uint32(w.get(at(set[max(i, 0)]).c, lane))
 	})
 	for _, i := range set {
 		w.paths[i].pc++
-		w.paths[i].met = w.steps
 		w.ready = append(w.ready, i)
 	}
 	w.met = slices.DeleteFunc(w.met, func(i int) bool { return slices.Contains(set, i) })

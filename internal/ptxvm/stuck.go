@@ -9,7 +9,8 @@ import (
 // This file implements the recognition of threads that wait in a loop for what never comes. Execution is deterministic:
 // where all blocks that are left and memory are in a state in which they have been before, they go round for ever. The
 // state is compared with one that is remembered, and that one is replaced after twice as many turns each time (Brent,
-// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last.
+// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last. Several workers change
+// memory at any time: nobody looks there, and the budget ends what does not end.
 
 // circle remembers a state of the blocks of a worker.
 type circle struct {
@@ -28,7 +29,7 @@ func (c *circle) restart() { c.known, c.off, c.turns, c.next = false, false, 0, 
 
 // closed reports whether blocks are in the state that is remembered.
 func (c *circle) closed(g *grid, active []*cta) bool {
-	if c.off {
+	if c.off || g.several {
 		return false
 	}
 	same := c.known

@@ -1,0 +1,46 @@
+package ptxvm
+
+import (
+	"strings"
+	"testing"
+
+	"gpuemu/internal/diag"
+)
+
+// TestStuck: loops that wait for what never comes, and loops that only look like it.
+func TestStuck(t *testing.T) {
+	const poll = "again: ld.volatile.global.u32 %r10, [%rd2]; setp.ne.s32 %p1, %r10, 77; @%p1 bra again;"
+	for _, tt := range []struct {
+		name, body string
+		blocks     int
+		class      Class
+		code       diag.Code
+	}{
+		{"nobody stores it", poll, 3, Deadlock, ""},
+		{"a long period", "mov.u32 %r11, 0; again: add.s32 %r11, %r11, 1; and.b32 %r11, %r11, 63;\n" +
+			"ld.volatile.global.u32 %r10, [%rd2]; setp.ne.s32 %p1, %r10, 77; @%p1 bra again;", 1, Deadlock, ""},
+		{"lanes of one warp wait for others that wait", "setp.lt.s32 %p2, %r2, 16; @%p2 bra again;\n" +
+			"bar.warp.sync -1; bra done;" + poll + "bar.warp.sync -1; done:", 1, Deadlock, ""},
+		{"another block stores it late", "setp.eq.s32 %p2, %r38, 0; @%p2 bra again; mov.u32 %r11, 0;\n" +
+			"late: add.s32 %r11, %r11, 1; setp.lt.s32 %p3, %r11, 20000; @%p3 bra late;\n" +
+			"mov.u32 %r12, 77; st.volatile.global.u32 [%rd2], %r12; bra done;" + poll + "done:", 2, "", ""},
+		{"memory changes", "again: atom.global.add.u32 %r10, [%rd2], 1; bra again;", 1, "", Budget},
+		{"a register changes", "mov.u32 %r11, 0; again: add.s32 %r11, %r11, 1; ld.volatile.global.u32 %r10, [%rd2];\n" +
+			"bra again;", 1, "", Budget},
+		{"it waits for nothing", "again: bra again;", 1, "", Budget},
+	} {
+		l := textLaunch(tt.blocks, 32)
+		l.MaxSteps = 1 << 19
+		r, err := loadText(t, kernelText(tt.body)).Run(l)
+		switch {
+		case diag.CodeOf(err) != tt.code:
+			t.Errorf("%s: %v, want code %q", tt.name, err, tt.code)
+		case err != nil:
+		case tt.class == "" && len(r.Findings) > 0:
+			t.Errorf("%s: %s", tt.name, list(r))
+		case tt.class != "" && (len(r.Findings) != 1 || r.Findings[0].Class != tt.class ||
+			r.Findings[0].Instr.Op != "ld" || !strings.Contains(r.Findings[0].Message, "wait in a loop")):
+			t.Errorf("%s: %s, want %s at the load", tt.name, list(r), tt.class)
+		}
+	}
+}
