@@ -30,6 +30,7 @@ type grid struct {
 	shared  sync.Mutex     // held by atomic operations on global memory while several workers run
 	printed []byte         // by printf; kernels that print communicate
 	several bool           // there are several workers
+	crowd   crowd          // of them
 	failed  atomics.Pointer[error]
 	apart   bool         // blocks are taken not to touch what others write
 	wrong   atomics.Bool // they do: what was computed means nothing
@@ -43,6 +44,7 @@ type worker struct {
 	findings findings
 	shadow   *shadow // nil where no check needs one
 	stopped  bool    // a block did not come to its end
+	alone    bool    // no other worker executes anything
 	watch    *watch  // nil where nobody counts
 }
 
@@ -113,6 +115,7 @@ func (p *Program) newGrid(l *Launch, o order) (*grid, error) {
 // execute lets workers execute all blocks.
 func (g *grid) execute(n int) []*worker {
 	g.several = n > 1
+	g.crowd.busy.Add(n)
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
 	for i := range workers {
@@ -196,6 +199,7 @@ func (g *grid) take() (number int, ok bool) {
 // work executes blocks until none is left. Where blocks may wait for each other, one that does not come to its end in
 // its turn stays while further ones begin.
 func (w *worker) work() {
+	defer w.leave()
 	rounds, quantum, most := 1, warpQuantum, 1 // between turns somebody looks whether a block goes round for ever
 	if w.grid.prog.communicates {
 		rounds, quantum, most = communicatingRounds, communicatingWarp, w.grid.resident()
@@ -229,11 +233,15 @@ func (w *worker) work() {
 		}
 		if moved {
 			turns.restart()
-		} else if turns.closed(w.grid, active) {
-			if w.reportStuck(active) {
+		} else if turns.closed(w, active) {
+			switch {
+			case !w.reportStuck(active):
+				turns.off = true
+			case w.grid.prog.communicates: // blocks that have not begun would wait for room
 				return
+			default:
+				w.free, active = append(w.free, active...), active[:0]
 			}
-			turns.off = true
 		}
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"sync"
 )
 
 // This file implements the recognition of threads that wait in a loop for what never comes. Execution is deterministic:
 // where all blocks that are left and memory are in a state in which they have been before, they go round for ever. The
 // state is compared with one that is remembered, and that one is replaced after twice as many turns each time (Brent,
-// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last. Several workers change
-// memory at any time: nobody looks there, and the budget ends what does not end.
+// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last.
 
 // circle remembers a state of the blocks of a worker.
 type circle struct {
@@ -27,22 +27,51 @@ const firstTurns = 4
 // restart forgets the state: blocks have begun or ended.
 func (c *circle) restart() { c.known, c.off, c.turns, c.next = false, false, 0, firstTurns }
 
-// closed reports whether blocks are in the state that is remembered.
-func (c *circle) closed(g *grid, active []*cta) bool {
-	if c.off || g.several {
+// closed reports whether blocks are in the state that is remembered. Among several workers, global memory cannot be
+// looked at: a worker whose blocks seem to go round waits until it is alone, and looks again.
+func (c *circle) closed(w *worker, active []*cta) bool {
+	if c.off {
 		return false
 	}
 	same := c.known
 	for i := 0; same && i < stateParts; i++ {
-		same = c.hash.part(i, g, active) == c.parts[i]
+		same = c.hash.part(i, w, active) == c.parts[i]
+	}
+	if same && w.grid.several && !w.alone {
+		w.wait()
+		c.restart()
+		return false
 	}
 	if c.turns++; !same && c.turns >= c.next {
 		c.known, c.turns, c.next = true, 0, 2*c.next
 		for i := range c.parts {
-			c.parts[i] = c.hash.part(i, g, active)
+			c.parts[i] = c.hash.part(i, w, active)
 		}
 	}
 	return same
+}
+
+// crowd is several workers, of which some wait until the others have ended. Then they go on one after the other.
+type crowd struct {
+	busy sync.WaitGroup // workers that neither wait nor have ended
+	turn sync.Mutex     // of those that waited
+}
+
+// wait returns when no other worker executes anything until this one has ended.
+func (w *worker) wait() {
+	w.grid.crowd.busy.Done()
+	w.grid.crowd.busy.Wait()
+	w.grid.crowd.turn.Lock()
+	w.alone = true
+}
+
+// leave is what a worker does at its end.
+func (w *worker) leave() {
+	if w.alone {
+		w.grid.crowd.turn.Unlock()
+	} else {
+		w.grid.crowd.busy.Done()
+	}
 }
 
 // state takes what decides how threads go on.
@@ -51,7 +80,7 @@ type state struct{ maphash.Hash }
 // stateParts are control, registers and memory. The first ones nearly always differ, and are quickly looked at.
 const stateParts = 3
 
-func (h *state) part(i int, g *grid, active []*cta) uint64 {
+func (h *state) part(i int, w *worker, active []*cta) uint64 {
 	h.Reset()
 	switch i {
 	case 0:
@@ -59,7 +88,7 @@ func (h *state) part(i int, g *grid, active []*cta) uint64 {
 	case 1:
 		h.registers(active)
 	default:
-		h.memory(g, active)
+		h.memory(w, active)
 	}
 	return h.Sum64()
 }
@@ -116,9 +145,9 @@ func (h *state) registers(active []*cta) {
 	}
 }
 
-func (h *state) memory(g *grid, active []*cta) {
-	for _, b := range g.memory.buffers {
-		if !b.readOnly {
+func (h *state) memory(w *worker, active []*cta) {
+	for _, b := range w.grid.memory.buffers {
+		if !b.readOnly && (!w.grid.several || w.alone) {
 			h.Write(b.data)
 		}
 	}

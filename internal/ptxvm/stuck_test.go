@@ -44,3 +44,47 @@ func TestStuck(t *testing.T) {
 		}
 	}
 }
+
+// TestStuckAmongWorkers has two blocks that wait in loops for what never comes, one in shared memory and one in global
+// memory, while others write to global memory for long. Both are found however many workers there are, and the others
+// come to their end.
+func TestStuckAmongWorkers(t *testing.T) {
+	p := loadText(t, kernelText(`
+setp.eq.s32 %p1, %r38, 1;
+@%p1 bra SHARED;
+setp.eq.s32 %p1, %r38, 2;
+@%p1 bra GLOBAL;
+mov.u32 %r10, 0;
+WORK:
+add.s32 %r10, %r10, 1;
+st.global.u32 [%rd12], %r10;
+setp.lt.s32 %p2, %r10, 40000;
+@%p2 bra WORK;
+bra END;
+SHARED:
+st.shared.u32 [%r5], 0;
+WAIT:
+ld.shared.u32 %r11, [%r5];
+setp.eq.s32 %p3, %r11, 0;
+@%p3 bra WAIT;
+bra END;
+GLOBAL:
+ld.global.u32 %r12, [%rd11];
+setp.ne.s32 %p4, %r12, 0;
+@%p4 bra GLOBAL;
+END:
+`))
+	for _, workers := range workerCounts {
+		l := textLaunch(6, 1)
+		l.Workers, l.Checks, l.MaxSteps = workers, NoChecks, 1<<24
+		r := run(t, p, l)
+		if len(r.Findings) != 2 || r.Findings[0].Class != Deadlock || r.Findings[1].Class != Deadlock {
+			t.Errorf("%d workers: %s", workers, list(r))
+		}
+		for _, block := range []int{0, 3, 4, 5} {
+			if got := getBytes(l.Args[1].Buffer[4*block:], 4); got != 40000 {
+				t.Errorf("%d workers: block %d has left %d, want 40000", workers, block, got)
+			}
+		}
+	}
+}

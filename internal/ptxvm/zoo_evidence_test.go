@@ -19,6 +19,10 @@ var workerCounts = []int{1, 2, 3, 7}
 
 // TestZooWorkers runs the zoo on other numbers of workers: every byte and every finding stays as it is.
 func TestZooWorkers(t *testing.T) {
+	counts := workerCounts
+	if testing.Short() {
+		counts = []int{1, 3}
+	}
 	for _, a := range zoo() {
 		list, err := a.individuals()
 		if err != nil {
@@ -27,7 +31,7 @@ func TestZooWorkers(t *testing.T) {
 		for _, v := range list {
 			for _, checks := range []Checks{NoChecks, AllChecks} {
 				var first string
-				for _, workers := range workerCounts {
+				for _, workers := range counts {
 					r, args, err := a.run(v.program, checks, workers)
 					if err != nil {
 						t.Fatalf("%s: %s: %v", a.name(), v.file, err)
@@ -41,7 +45,7 @@ func TestZooWorkers(t *testing.T) {
 					}
 					state := fmt.Sprintf("%d steps, %q, %x", r.Steps, r.Printed, b.Bytes())
 					if first = cmp.Or(first, state); state != first {
-						t.Errorf("%s: %s: %d workers leave something else than %d", a.name(), v.file, workers, workerCounts[0])
+						t.Errorf("%s: %s: %d workers leave something else than %d", a.name(), v.file, workers, counts[0])
 					}
 				}
 			}
@@ -51,6 +55,9 @@ func TestZooWorkers(t *testing.T) {
 
 // TestZooSchedules compares orders of blocks and warps: only a kernel whose list has no order leaves other bytes.
 func TestZooSchedules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one worker executes the orders, as in TestZoo")
+	}
 	for _, a := range zoo() {
 		if a.finding != "" {
 			continue
