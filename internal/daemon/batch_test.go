@@ -21,7 +21,7 @@ import (
 // patterns are what tests have around storages; int64 has none.
 var patterns = map[string]string{"float32": "a5a5e57f", "float16": "a57f", "int32": "0102030405060708"}
 
-func askBatch(t *testing.T, c *Client, req *wire.BatchRequest) (*wire.Batch, error) {
+func askBatch(t testing.TB, c *Client, req *wire.BatchRequest) (*wire.Batch, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
 	if err != nil {
@@ -31,7 +31,7 @@ func askBatch(t *testing.T, c *Client, req *wire.BatchRequest) (*wire.Batch, err
 }
 
 // batchOf asks for a batch and returns its cases as /v1/cases would have them, and the bytes of the shared file.
-func batchOf(t *testing.T, c *Client, req *wire.BatchRequest) ([]handed, *wire.Batch, []byte) {
+func batchOf(t testing.TB, c *Client, req *wire.BatchRequest) ([]handed, *wire.Batch, []byte) {
 	t.Helper()
 	req.Shared = sharedFileOf(t)
 	b, err := askBatch(t, c, req)
@@ -70,7 +70,7 @@ func batchOf(t *testing.T, c *Client, req *wire.BatchRequest) ([]handed, *wire.B
 	return list, b, file
 }
 
-func mustBytes(t *testing.T, b []byte) *tensor.Tensor {
+func mustBytes(t testing.TB, b []byte) *tensor.Tensor {
 	t.Helper()
 	x, err := tensor.FromBytes(dtype.Uint8, tensor.Shape{len(b)}, b)
 	if err != nil {
@@ -188,7 +188,7 @@ func TestBatchRefuses(t *testing.T) {
 
 // outputsOf is a request to judge what a client computed on cases, which compute does.
 func outputsOf(
-	t *testing.T, f *fixture, cases []handed, compute func(i int, x *tensor.Tensor) *tensor.Tensor,
+	t testing.TB, f *fixture, cases []handed, compute func(i int, x *tensor.Tensor) *tensor.Tensor,
 ) *wire.JudgeRequest {
 	t.Helper()
 	req := &wire.JudgeRequest{Config: f.config, Shared: sharedFileOf(t)}
@@ -209,7 +209,7 @@ func outputsOf(
 	return req
 }
 
-func askJudge(t *testing.T, c *Client, req *wire.JudgeRequest) ([]*wire.Submitted, error) {
+func askJudge(t testing.TB, c *Client, req *wire.JudgeRequest) ([]*wire.Submitted, error) {
 	t.Helper()
 	text, err := json.Marshal(req)
 	if err != nil {

@@ -29,24 +29,16 @@ func benchmarkFuzzing(b *testing.B, dims map[string][]int) {
 	const batch, batches = 64, 4
 	f := newFixture(b)
 	c := f.listening(b)
-	request := func(k int) *wire.CasesRequest {
-		return &wire.CasesRequest{Config: f.config, Op: "softmax", Seed: 1, Start: k * batch, Count: batch,
-			DTypes: []string{"float32"}, Layouts: []string{"contiguous"}, Values: "normal", Dims: dims,
-			Shared: sharedFileOf(b)}
-	}
-	var requests []*wire.CasesRequest
-	var bodies [][]byte
+	var requests []*wire.BatchRequest
+	var outputs []*wire.JudgeRequest
 	for k := range batches {
-		req := request(k)
-		out := &submissions{shared: sharedFileOf(b)}
-		for _, h := range handedOut(b, c, req) {
-			header := &wire.SubmitHeader{Case: h.Case, TimeNS: 1000}
-			if len(out.parts) == 0 {
-				header.Config, header.Brief = f.config, true
-			}
-			out.add(b, header, tensor.Named{Name: "outputs/output", Tensor: softmax(h.inputs[0].Tensor)})
-		}
-		requests, bodies = append(requests, req), append(bodies, out.body(b))
+		req := &wire.BatchRequest{Zone: 256, Fill: patterns, CasesRequest: wire.CasesRequest{Config: f.config, Op: "softmax",
+			Seed: 1, Start: k * batch, Count: batch, DTypes: []string{"float32"}, Layouts: []string{"contiguous"},
+			Values: "normal", Dims: dims}}
+		cases, _, _ := batchOf(b, c, req)
+		done := outputsOf(b, f, cases, func(_ int, x *tensor.Tensor) *tensor.Tensor { return softmax(x) })
+		done.Brief = true
+		requests, outputs = append(requests, req), append(outputs, done)
 	}
 	fetched := make(chan int, 1)
 	b.ResetTimer()
@@ -54,15 +46,21 @@ func benchmarkFuzzing(b *testing.B, dims map[string][]int) {
 	go func() {
 		defer close(fetched)
 		for k := range rounds {
-			handedOut(b, c, requests[k%batches])
+			if _, err := askBatch(b, c, requests[k%batches]); err != nil {
+				b.Error(err)
+			}
 			fetched <- k % batches
 		}
 	}()
 	start, used := time.Now(), cpuTime(b)
 	for k := range fetched {
-		for i, r := range submitAll(b, c, bodies[k]) {
-			if r.Error != nil || !passed(r) {
-				b.Fatalf("part %d: %+v %s", i, r.Error, r.Result)
+		results, err := askJudge(b, c, outputs[k])
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i, r := range results {
+			if r != nil {
+				b.Fatalf("case %d: %+v %s", i, r.Error, r.Result)
 			}
 		}
 	}

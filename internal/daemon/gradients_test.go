@@ -27,7 +27,7 @@ func onePartBody(t *testing.T, header any, tensors ...tensor.Named) []byte {
 }
 
 // ask posts a body and decodes the reply.
-func ask[Reply any](t *testing.T, c *Client, path, mediaType string, body []byte) (*Reply, error) {
+func ask[Reply any](t testing.TB, c *Client, path, mediaType string, body []byte) (*Reply, error) {
 	t.Helper()
 	resp, err := c.sendBody(t.Context(), http.MethodPost, path, mediaType, bytes.NewReader(body))
 	if err != nil {
