@@ -245,7 +245,7 @@ func layoutZoo() []animal {
 	for j := 1; j < 8; j++ {
 		for i := 1; i < 7; i++ {
 			c := j*8 + i
-			stencil[c] = d[c] + 0.1*(d[c-1]+d[c+1]+d[c-8]+d[c+8]-4*d[c])
+			stencil[c] = d[c] + float64(0.1*(d[c-1]+d[c+1]+d[c-8]+d[c+8]-4*d[c])) // not fused, and 4 d is exact
 		}
 	}
 	const h, w, ci, co = 7, 9, 2, 3
@@ -291,25 +291,25 @@ func doubleZoo() []animal {
 	polynomial := sequence(n, func(i int) float64 {
 		p := 1.0 / 120
 		for _, c := range []float64{1.0 / 24, 1.0 / 6, 0.5, 1, 1} {
-			p = p*x[i] + c
+			p = float64(p*x[i]) + c
 		}
-		return math.Sqrt(math.Abs(p)) / (1 + p*p)
+		return math.Sqrt(math.Abs(p)) / (1 + float64(p*p))
 	})
 	next := sequence(10, func(r int) float64 {
 		s := x[r]
 		for c := range 10 {
 			if c != r {
-				s -= y[r*10+c] * x[20+c]
+				s -= float64(y[r*10+c] * x[20+c])
 			}
 		}
 		return s / y[r*10+r]
 	})
 	product := sequence(2*n, func(i int) float64 {
-		u, v := complex(x[i&^1], x[i|1]), complex(y[i&^1], y[i|1])
-		if i&1 == 0 {
-			return real(u * v)
+		k := i &^ 1
+		if i == k {
+			return float64(x[k]*y[k]) - float64(x[k+1]*y[k+1])
 		}
-		return imag(u * v)
+		return float64(x[k]*y[k+1]) + float64(x[k+1]*y[k])
 	})
 	wide := sequence(n, func(i int) float64 { return float64(i*i) * 17.37 })
 	within := func(kernel string, args []Arg, want map[int][]byte) animal {

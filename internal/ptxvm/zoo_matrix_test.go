@@ -46,7 +46,7 @@ func matrixZoo() []animal {
 
 func dot(n int, product func(q int) float64) (s float64) {
 	for q := range n {
-		s += product(q)
+		s += float64(product(q)) // not fused, so that figures are the same on every machine
 	}
 	return s
 }
