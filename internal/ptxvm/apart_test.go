@@ -88,6 +88,24 @@ func TestApartRuns(t *testing.T) {
 	}
 }
 
+// TestApartEndless proves that threads which wait for ever are found with any number of workers. How often they go
+// round before may differ.
+func TestApartEndless(t *testing.T) {
+	p := loadText(t, kernelText("WAIT: ld.global.u32 %r10, [%rd1]; setp.ne.u32 %p1, %r10, 99999; @%p1 bra WAIT;"))
+	var said string
+	for _, workers := range []int{1, 2} {
+		l := textLaunch(2, 32)
+		l.Workers, l.MaxSteps = workers, 1<<22
+		says := list(run(t, p, l))
+		if workers == 1 {
+			said = says
+		}
+		if says != said || !strings.Contains(says, "deadlock") {
+			t.Errorf("%d workers: %s, one: %s", workers, says, said)
+		}
+	}
+}
+
 // TestRaceMemory proves that the states of the check for races are part of what is counted.
 func TestRaceMemory(t *testing.T) {
 	p := loadText(t, kernelText("st.global.u32 [%rd12], %r2;"))

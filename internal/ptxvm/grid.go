@@ -42,6 +42,7 @@ type worker struct {
 	grid     *grid
 	free     []*cta // blocks that have ended, for the next ones
 	findings findings
+	steps    uint64  // of its warps
 	shadow   *shadow // nil where no check needs one
 	stopped  bool    // a block did not come to its end
 	alone    bool    // no other worker executes anything
@@ -228,11 +229,11 @@ func (w *worker) work() {
 		}
 		moved := begun || len(kept) < len(active)
 		active = kept
-		if w.grid.failed.Load() != nil {
+		if w.grid.failed.Load() != nil || w.grid.wrong.Load() {
 			return
 		}
 		if moved {
-			turns.restart()
+			turns.restart(w)
 		} else if turns.closed(w, active) {
 			switch {
 			case !w.reportStuck(active):
@@ -304,6 +305,7 @@ func (c *cta) run(rounds, quantum int) bool {
 				break
 			}
 		}
+		c.worker.steps += steps
 		if total := g.steps.Add(steps); total > g.limit {
 			g.fail(diag.Errorf(Budget, "allow more, or make the shapes smaller", "%s executed more than %d instructions",
 				g.prog.Kernel.Name, g.limit))

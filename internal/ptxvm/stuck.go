@@ -9,23 +9,26 @@ import (
 
 // This file implements the recognition of threads that wait in a loop for what never comes. Execution is deterministic:
 // where all blocks that are left and memory are in a state in which they have been before, they go round for ever. The
-// state is compared with one that is remembered, and that one is replaced after twice as many turns each time (Brent,
-// "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last.
+// state is compared with one that is remembered, and that one is replaced after twice as many instructions each time
+// (Brent, "An improved Monte Carlo factorization algorithm", 1980), so any period is found at last.
 
 // circle remembers a state of the blocks of a worker.
 type circle struct {
-	turns, next int // since the state was remembered, and until the next one is
-	known       bool
-	off         bool // blocks go round, but wait for nothing: the budget ends them
-	parts       [stateParts]uint64
-	hash        state
+	since uint64 // instructions of the worker when the state was remembered, or blocks began
+	next  uint64 // instructions from then until the next state is remembered
+	known bool
+	off   bool // blocks go round, but wait for nothing: the budget ends them
+	parts [stateParts]uint64
+	hash  state
 }
 
-// firstTurns is how many turns blocks have before anybody looks.
-const firstTurns = 4
+// firstLook is how many instructions warps execute before anybody looks: a state is large, and most blocks end before.
+const firstLook = 1 << 16
 
 // restart forgets the state: blocks have begun or ended.
-func (c *circle) restart() { c.known, c.off, c.turns, c.next = false, false, 0, firstTurns }
+func (c *circle) restart(w *worker) {
+	c.known, c.off, c.since, c.next = false, false, w.steps, firstLook
+}
 
 // closed reports whether blocks are in the state that is remembered. Among several workers, global memory cannot be
 // looked at: a worker whose blocks seem to go round waits until it is alone, and looks again.
@@ -39,11 +42,11 @@ func (c *circle) closed(w *worker, active []*cta) bool {
 	}
 	if same && w.grid.several && !w.alone {
 		w.wait()
-		c.restart()
+		c.restart(w)
 		return false
 	}
-	if c.turns++; !same && c.turns >= c.next {
-		c.known, c.turns, c.next = true, 0, 2*c.next
+	if !same && w.steps-c.since >= c.next {
+		c.known, c.since, c.next = true, w.steps, 2*c.next
 		for i := range c.parts {
 			c.parts[i] = c.hash.part(i, w, active)
 		}
@@ -77,8 +80,9 @@ func (w *worker) leave() {
 // state takes what decides how threads go on.
 type state struct{ maphash.Hash }
 
-// stateParts are control, registers and memory. The first ones nearly always differ, and are quickly looked at.
-const stateParts = 3
+// stateParts are control, registers of one thread, all registers and memory. The first ones nearly always differ, and
+// are quickly looked at.
+const stateParts = 4
 
 func (h *state) part(i int, w *worker, active []*cta) uint64 {
 	h.Reset()
@@ -86,6 +90,8 @@ func (h *state) part(i int, w *worker, active []*cta) uint64 {
 	case 0:
 		h.control(active)
 	case 1:
+		h.thread(active[0].warps[0])
+	case 2:
 		h.registers(active)
 	default:
 		h.memory(w, active)
@@ -122,6 +128,16 @@ func (h *state) control(active []*cta) {
 				h.numbers(p.calls...)
 			}
 		}
+	}
+}
+
+// thread takes the registers of the first lane, among which are counters of loops.
+func (h *state) thread(w *warp) {
+	for i := range w.r32 {
+		h.number(uint64(w.r32[i][0]))
+	}
+	for i := range w.r64 {
+		h.number(w.r64[i][0])
 	}
 }
 
