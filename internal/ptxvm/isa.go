@@ -105,6 +105,7 @@ var tables = []table{
 	{"Integers", "9.7.1", intRows},
 	{"Integers with carry", "9.7.2", carryRows},
 	{"Bits", "9.7.1 and 9.7.8", bitRows},
+	{"Parts of words", "9.7.17", videoRows},
 	{"Comparison and selection", "9.7.6 and 9.7.7", compareRows},
 	{"Floating point: f32 and f64", "9.7.3", floatRows},
 	{"Floating point: approximations", "9.7.3 and 9.7.4", approxRows},

@@ -85,7 +85,7 @@ func halves(f func(x []uint64) uint64) func(x []uint64) uint64 {
 func rowCases() []rowCase {
 	var list []rowCase
 	for _, f := range []func() []rowCase{intCases, productCases, carryCases, bitCases, fieldCases, compareCases,
-		floatCases, approxCases, cvtCases, memoryCases, warpCases, controlCases} {
+		floatCases, approxCases, cvtCases, memoryCases, warpCases, controlCases, videoCases} {
 		list = append(list, f()...)
 	}
 	return list
