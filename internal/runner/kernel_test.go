@@ -219,6 +219,9 @@ func TestKernelMemory(t *testing.T) {
 	l.Args[0].Text, l.Args[4].Text = "scratch(-N)", "1"
 	_, err := run(t, l, scaleCall(3))
 	wantFailure(t, err, verdict.Unsupported, `args[0] = "scratch(-N)" is -3 in this case, want 0`)
+	l.Args[0].Text = "zeros(N * 100000000)"
+	_, err = run(t, l, scaleCall(3))
+	wantFailure(t, err, verdict.Unsupported, "is 300000000 bytes in this case, at most 268435456 are given")
 }
 
 // TestKernelEmpty: a grid of no blocks is no launch, and leaves outputs unwritten that have elements.

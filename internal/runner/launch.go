@@ -322,12 +322,20 @@ func (x *expression) size(env formula.Env, low int64) (int, error) {
 	return int(v.Int), nil
 }
 
+// maxScratch is how many bytes of one argument scratch and zeros give. The largest tensors of cases have a few MiB, and
+// many cases run at once.
+const maxScratch = 256 << 20
+
 // memory is what a kernel needs beside the tensors of the op: with nothing in it, or with zeros.
 func (x *expression) memory(env formula.Env) (launchfile.Arg, error) {
 	n, err := x.size(env, 0)
 	a := launchfile.Arg{Name: x.Text, Role: launchfile.InOut, DType: dtype.Uint8, Shape: tensor.Shape{n}}
-	if err != nil {
+	switch {
+	case err != nil:
 		return a, err
+	case n > maxScratch:
+		return a, unsupported(badLaunch(x.Pos, "use smaller shapes", "%s = %q is %d bytes in this case, at most %d are given",
+			x.what, x.Text, n, maxScratch))
 	}
 	a.Fill()
 	if x.Memory == "zeros" {
