@@ -171,9 +171,9 @@ def test_what_is_not_executed(client: Client, tmp_path: Path) -> None:
         client.emulate(RELU, grid=1, block=1, args=[1])
 
 
-def fuzzed(text: str) -> gpuemu.FuzzResults:
+def fuzzed(text: str, **options: Any) -> gpuemu.FuzzResults:
     kernel = raw_kernel(
-        cuda_kernel(text), grid=lambda i, o, a: -(-i["input"].size // 128), block=128,
+        cuda_kernel(text, **options), grid=lambda i, o, a: -(-i["input"].size // 128), block=128,
         args=["input", "output", lambda i, o, a: 0.0, "input.numel"],
     )  # fmt: skip
     return Client().fuzz_op_client_side("relu", kernel, iterations=20, seed=3, dtypes=["float32"],
@@ -186,7 +186,15 @@ def test_cases_of_the_engine() -> None:
     assert sound.ok and sound.passed == 20, sound
     over = fuzzed(OVER)
     assert over.failed > 0 and over.passed + over.failed == 20, over
-    assert all("oob_read at PTX line" in f.message for f in over.failures)
+    assert {(f.verdict, f.reason) for f in over.failures} == {("fail", "oob_write")}
+    for failure in over.failures:
+        assert {f["kind"] for f in failure.findings} >= {"oob_read", "oob_write"}
+        assert all("PTX line" in f["sentence"] for f in failure.findings if f["kind"] == "oob_read")
+
+
+def test_a_case_that_is_not_executed() -> None:
+    refused = fuzzed(RELU, budget=1)
+    assert refused.not_run == 20 and not refused.ok
 
 
 def test_cuda_kernel(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ._launch import emulate, sizes
 from .client import Client
-from .emulation import EmulationResult
+from .emulation import EmulationResult, settle
 from .results import ClientError
 
 
@@ -58,7 +58,9 @@ class CudaKernel:
         if 0 in sizes(grid):
             return EmulationResult("passed", self.name, [])
         options = {**self._options, "entry": self.name, "dynamic_shared": shared_mem}
-        return emulate(self.client, self.ptx, options, grid, block, args, (), self._bounds).check()
+        result = emulate(self.client, self.ptx, options, grid, block, args, (), self._bounds)
+        settle(result)
+        return result
 
 
 _OPTIONS = {"checks", "schedules", "budget", "counters", "sfu", "contract", "bounds"}

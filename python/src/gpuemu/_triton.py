@@ -18,7 +18,7 @@ import numpy as np
 
 from ._launch import ArrayPointer, Launch
 from .client import Client
-from .emulation import EmulationFinding, EmulationResult
+from .emulation import EmulationFinding, EmulationResult, settle
 from .results import ClientError
 
 # Bytes of shared memory a block may have, and multiprocessors: those of the A100, the H100 and the GPUs of consumers
@@ -139,7 +139,7 @@ class emulated_triton(contextlib.ContextDecorator):
         if result.printed:
             sys.stdout.write(result.printed)
         if result.error is not None or not self._collect:
-            result.check()
+            settle(result)
 
 
 def _add(launch: Launch, name: str, kind: Any, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,13 +39,18 @@ class EmulationFinding:
     instruction: str
     inlined_at: tuple[tuple[str, int], ...] = ()
 
-    def __str__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """Where, who and what, without the kind."""
         place = f"{self.source}:{self.line}" if self.line else f"PTX line {self.ptx_line}"
         who = ""
         if self.instruction:  # else nobody in particular did it
             who = f"block {_size(self.block)}, thread {_size(self.thread)}: "
         times = f" ({self.count} times)" if self.instruction and self.count > 1 else ""
-        return f"{self.kind} at {place}: {who}{self.message}{times}"
+        return f"{place}: {who}{self.message}{times}"
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.sentence}"
 
 
 @dataclass
@@ -107,6 +113,19 @@ class EmulationError(Exception):
         super().__init__(f"{result.kernel}: " + "\n  ".join(lines))
         self.result = result
         self.findings = result.findings
+
+
+# Where the guard takes findings instead of exceptions; None: nobody does.
+collecting: ContextVar[list[EmulationFinding] | None] = ContextVar("collecting", default=None)
+
+
+def settle(result: EmulationResult) -> None:
+    """Raises what was found, or leaves it to the guard. That a kernel was not executed is raised in any case."""
+    found = collecting.get()
+    if found is None or result.error is not None:
+        result.check()
+    else:
+        found.extend(result.findings)
 
 
 def _size(size: tuple[int, int, int]) -> str:

@@ -36,6 +36,7 @@ from gpuemu.arrays import (
     name_of,
     numpy_dtype,
 )
+from gpuemu.emulation import EmulationError, EmulationFinding, collecting
 
 if TYPE_CHECKING:
     NDArray = np.ndarray[Any, Any]
@@ -166,6 +167,11 @@ def _kernel_name(kernel: object) -> str:
     return "the kernel" if name == "<lambda>" else str(name)
 
 
+def _of_emulator(found: list[EmulationFinding]) -> list[Finding]:
+    """What the emulator found, each kind and place once."""
+    return list({(f.kind, f.line, f.ptx_line): Finding(f.kind, "", f.sentence) for f in reversed(found)}.values())[::-1]
+
+
 class Guard:
     """Runs kernels, case after case.
 
@@ -260,17 +266,23 @@ class Guard:
             )
             raise Refusal("unsupported", what, "choose smaller shapes or other dtypes", _trace(exc)) from exc
         args = (given,) if allocated is None else (given, allocated.given)
+        emulated: list[EmulationFinding] = []
+        before = collecting.set(emulated)
         try:
             result, spent = self._call(args, attrs)
         except Refusal as refusal:
             if refusal.failure.reason == "raised":  # what was overwritten may be the cause
                 refusal.findings = inputs.changes() + (allocated.examine()[1] if allocated else [])
+                refusal.findings += _of_emulator(emulated)
             raise
+        finally:
+            collecting.reset(before)
+        seen = inputs.changes() + _of_emulator(emulated)
         if allocated is None:
             outputs = self._named(result, specs)
-            return _Run(outputs, inputs.changes(), spent)
+            return _Run(outputs, seen, spent)
         outputs, overruns, suspects = allocated.examine()
-        return _Run(outputs, inputs.changes() + overruns, spent, suspects)
+        return _Run(outputs, seen + overruns, spent, suspects)
 
     def _call(self, args: tuple[Any, ...], attrs: dict[str, Any]) -> tuple[Any, int]:
         assert self._kernel is not None
@@ -299,6 +311,8 @@ class Guard:
                 "install it for this interpreter",
                 trace,
             )
+        if isinstance(exc, EmulationError) and exc.result.error is not None:
+            return Refusal("unsupported", f"{self._name}: {describe(exc)}", "", trace)
         if isinstance(exc, SystemExit):
             return Refusal("raised", f"{self._name} called sys.exit({exc.code!r})", "", trace)
         lost = self._device_lost()

@@ -30,7 +30,7 @@ def describe(result: ValidationResult, simplest: ValidationResult | None, replay
 
 
 def _details(result: ValidationResult) -> list[str]:
-    lines = [f"  {f['kind']}: {f['name']}: {f.get('sentence', '')}" for f in result.findings]
+    lines = [": ".join(filter(None, ["  " + f["kind"], f.get("name"), f.get("sentence")])) for f in result.findings]
     for output in result.error_stats:
         for finding in output.get("diagnosis") or []:
             lines.append(f"  diagnosis: {finding['sentence']}")
