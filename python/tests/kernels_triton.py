@@ -98,3 +98,15 @@ def checked(x, limit):  # type: ignore[no-untyped-def]
     v = tl.load(x)
     tl.device_print("value", v)
     tl.device_assert(v < limit, "too large")
+
+
+@triton.jit
+def layernorm(x, scale, shift, y, n, eps, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.arange(0, BLOCK)
+    mask = at < n
+    v = tl.load(x + tl.program_id(0) * n + at, mask=mask, other=0.0)
+    mean = tl.sum(v, 0) / n
+    centred = tl.where(mask, v - mean, 0.0)
+    r = 1 / tl.sqrt(tl.sum(centred * centred, 0) / n + eps)
+    out = centred * r * tl.load(scale + at, mask=mask) + tl.load(shift + at, mask=mask)
+    tl.store(y + tl.program_id(0) * n + at, out, mask=mask)
