@@ -12,20 +12,25 @@ import (
 // writes what another one reads or writes, but for atomic operations, and nobody writes to an input. Then their order
 // cannot be seen, every block has its races for itself, and each worker keeps states of its own. If the states show in
 // the end, or a worker sees before, that blocks are not apart, everything is forgotten: memory becomes what it was, and
-// the launch is executed block after block, with all states in one place.
+// the launch is executed block after block, with all states in one place. Where blocks communicate there is one worker
+// anyway, and only inputs are taken to stay as they are.
 
 // runApart executes a launch that way. It reports false if that cannot be done or blocks are not apart.
 func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error) {
-	if !l.Checks.has(CheckRace) || p.communicates || o.fixed || l.Trace != nil || raceDetector && !l.apart {
+	together := p.communicates
+	if !l.Checks.has(CheckRace) || o.fixed || l.Trace != nil || raceDetector && !l.apart && !together {
 		return nil, false, nil
 	}
 	g, err := p.newGrid(l, o)
 	if err != nil {
 		return nil, false, err
 	}
-	g.apart = true
+	g.apart = !together
 	g.inputs()
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
+	if together {
+		n = 1
+	}
 	for n > 0 && g.bytes(n)+g.apartBytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
 		n--
 	}
@@ -39,7 +44,7 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 		}
 	}
 	workers := g.execute(n)
-	if g.wrong.Load() || g.overlap(workers) {
+	if g.wrong.Load() || g.apart && g.overlap(workers) {
 		for i, b := range g.memory.buffers {
 			copy(b.data, before[i])
 		}

@@ -64,6 +64,8 @@ func TestApartRuns(t *testing.T) {
 		"own elements":         {"ld.global.u32 %r10, [%rd11]; st.global.u32 [%rd12], %r10;", In, true},
 		"one element for all":  {"ld.global.u32 %r10, [%rd1]; st.global.u32 [%rd12], %r10;", InOut, true},
 		"atomic operations":    {"red.global.add.u32 [%rd1], 1;", InOut, true},
+		"tickets":              {"atom.global.add.u32 %r10, [%rd2], 1; st.global.u32 [%rd13], %r10;", In, true},
+		"tickets of an input":  {"atom.global.add.u32 %r10, [%rd1], 1; st.global.u32 [%rd13], %r10;", In, false},
 		"an input is written":  {"st.global.u32 [%rd11], %r2;", In, false},
 		"an input is added to": {"red.global.add.u32 [%rd11], %r2;", In, false},
 		"next element":         {"st.global.u32 [%rd12], %r2; ld.global.u32 %r10, [%rd12+128];", InOut, false},

@@ -261,7 +261,7 @@ func (w *worker) unwritten() {
 		return
 	}
 	for _, b := range w.grid.memory.buffers {
-		if b.arg == nil || b.arg.Role != Out {
+		if b.arg == nil || b.arg.Role != Out || w.shadow.buffers[b.index].allRange(0, len(b.data)) {
 			continue
 		}
 		size := max(b.arg.Element, 1)
