@@ -38,7 +38,7 @@ type warpShadow struct {
 	judged  bool     // the current instruction has been judged by a quick check
 
 	flying  []flying // by register
-	written []bool   // since the last wgmma.fence, by register
+	written []uint8  // by register: what happened since the last wgmma.fence
 	fenced  bool     // there was a wgmma.fence
 }
 
@@ -112,7 +112,7 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 		}
 		x.defined = make([]uint32, len(x.start))
 		if p.products {
-			x.flying, x.written = make([]flying, len(x.start)), make([]bool, len(x.start))
+			x.flying, x.written = make([]flying, len(x.start)), make([]uint8, len(x.start))
 		}
 		w.shadow = x
 	}

@@ -98,9 +98,11 @@ func (x *warpShadow) asked(w *warp, op *issued) {
 		case !same:
 			w.report(op.in, 0, AsyncHazard, "uses a register of %s (%s), which nobody has waited for",
 				f.op.in.src.Mnemonic(), p.spot(f.op.in))
-		case x.written[at] && x.fenced:
-			w.report(op.in, 0, AsyncHazard, "uses a register that was written after the last wgmma.fence")
+		case x.written[at] == wroteAfter:
+			w.report(op.in, 0, AsyncHazard, "uses a register that was written after an earlier product used it, and no "+
+				"wgmma.fence came since")
 		}
+		x.written[at] = inProduct
 		x.flying[at] = flying{op, result}
 	}
 	for _, r := range u.d {
@@ -164,6 +166,14 @@ func (x *warpShadow) underWay(w *warp) {
 	}
 }
 
+// States of a register since the last wgmma.fence. Compilers place what a kernel writes before its fence behind it, so
+// a write alone says nothing; one between two products that both use the register does.
+const (
+	_          = iota // nothing
+	inProduct         // a product used it
+	wroteAfter        // and then it was written
+)
+
 // fence is wgmma.fence: what was written to registers before it may be used.
 func (x *warpShadow) fence() {
 	if x.block.worker.async {
@@ -190,7 +200,9 @@ func (x *warpShadow) registers(w *warp, in *ins) {
 	}
 	for _, at := range in.facts.writes {
 		report(at, "writes")
-		x.written[at] = true
+		if x.written[at] == inProduct {
+			x.written[at] = wroteAfter
+		}
 	}
 }
 

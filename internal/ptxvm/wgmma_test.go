@@ -187,6 +187,8 @@ st.global.v4.b32 [%rd4], {%r10, %r11, %r12, %r13};`
 const productLine = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r10, %r11, %r12, %r13}, " +
 	"{%r20, %r21, %r22, %r23}, %rd5, %p1, 1, 1, 0;"
 
+const again = "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;"
+
 func TestWgmmaChecks(t *testing.T) {
 	y := make([]byte, 128*16)
 	silent(t, runText(t, goodProduct, 128, unused(), y))
@@ -211,10 +213,10 @@ func TestWgmmaChecks(t *testing.T) {
 		{"fence.proxy.async;\nbar.sync 0;", "fence.proxy.async; st.shared.b16 [%r3], 7; bar.sync 0;", 128, AsyncHazard,
 			"without fence.proxy.async"},
 		{"wgmma.fence.sync.aligned;", "", 128, AsyncHazard, "no wgmma.fence comes before"},
-		{"wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.b32 %r10, 0;", 128, AsyncHazard,
-			"written after the last wgmma.fence"},
-		{"wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.b32 %r23, 0;", 128, AsyncHazard,
-			"written after the last wgmma.fence"},
+		{"wait_group.sync.aligned 0;", "wait_group.sync.aligned 0; mov.b32 %r10, 0; " + productLine + again, 128,
+			AsyncHazard, "written after an earlier product used it"},
+		{"wait_group.sync.aligned 0;", "wait_group.sync.aligned 0; mov.b32 %r23, 0; " + productLine + again, 128,
+			AsyncHazard, "written after an earlier product used it"},
 		{"%rd5, %p1, 1, 1, 0;", "%rd5, %p1, 1, 1, 0; " + strings.ReplaceAll(strings.ReplaceAll(productLine,
 			"m64n8k16.f32", "m64n8k16.f16"), "%r10, %r11, %r12, %r13", "%r10, %r11"), 128, AsyncHazard,
 			"uses a register of wgmma.mma_async"},
@@ -263,6 +265,15 @@ func TestWgmmaAgain(t *testing.T) {
 	body = strings.Replace(body, "mov.b32 %r12, 0;", "", 1) // the old value does not count
 	silent(t, runText(t, body, 128, unused(), y))
 	equal(t, "fresh", y, bytes.Repeat([]byte{0, 0, 0x80, 0x41}, 512))
+	// what compilers make of registers that are set before the fence
+	body = strings.Replace(goodProduct, "mov.b32 %r10, 0;", "", 1)
+	body = strings.Replace(body, "wgmma.fence.sync.aligned;", "wgmma.fence.sync.aligned; mov.b32 %r10, 0;", 1)
+	silent(t, runText(t, body, 128, unused(), y))
+	for _, fence := range []string{"wgmma.fence.sync.aligned; mov.b32 %r10, 0;",
+		"mov.b32 %r10, 0; wgmma.fence.sync.aligned;"} {
+		silent(t, runText(t, strings.Replace(body, "wait_group.sync.aligned 0;", "wait_group.sync.aligned 0; "+fence+
+			productLine+again, 1), 128, unused(), y))
+	}
 }
 
 // TestWgmmaUndefinedColumn leaves an element of B without a value: only its column is undefined.
