@@ -17,11 +17,14 @@ import (
 
 // grid is a launch that runs.
 type grid struct {
-	prog    *Program
-	launch  *Launch
-	checks  Checks
-	memory  memory
-	params  []byte
+	prog   *Program
+	launch *Launch
+	checks Checks
+	memory memory
+	params []byte
+
+	sharedParts []sharedPart // variables of the kernel, and dynamic memory
+
 	threads int // of a block
 	limit   uint64
 	order   order
@@ -261,7 +264,7 @@ func (w *worker) begin(number int) *cta {
 		c, w.free = w.free[n-1], w.free[:n-1]
 		clear(c.shared)
 	} else {
-		c = &cta{grid: g, worker: w, shared: make([]byte, g.prog.dynamicStart()+g.launch.DynamicShared)}
+		c = &cta{grid: g, worker: w, shared: make([]byte, g.sharedBytes())}
 		for range (g.threads + warpSize - 1) / warpSize {
 			c.warps = append(c.warps, &warp{})
 		}

@@ -78,7 +78,17 @@ const (
 )
 
 // dynamicStart is where dynamic shared memory begins.
-func (p *Program) dynamicStart() int { return alignUp(p.sharedStatic, max(p.dynamicAlign, 16)) }
+func (p *Program) dynamicStart() int {
+	n := len(p.sharedParts)
+	if n == 0 {
+		return 0
+	}
+	end := int(p.sharedParts[n-1].to)
+	if p.sharedDynamic {
+		end += sharedGap
+	}
+	return alignUp(end, max(p.dynamicAlign, 16))
+}
 
 // prepare checks a launch and lays out its memory.
 func (g *grid) prepare() error {
@@ -105,6 +115,11 @@ func (g *grid) prepare() error {
 		v := &p.variables[i]
 		data := append([]byte(nil), v.data...)
 		g.memory.fix(&buffer{name: v.name, base: v.address, data: data, readOnly: v.readOnly})
+	}
+	g.sharedParts = p.sharedParts
+	if n := p.dynamicStart(); l.DynamicShared > 0 {
+		g.sharedParts = append(g.sharedParts[:len(g.sharedParts):len(g.sharedParts)],
+			sharedPart{"dynamic shared memory", extent{uint64(n), uint64(n + l.DynamicShared)}})
 	}
 	g.params = make([]byte, p.paramBytes)
 	bases := make([]uint64, len(l.Args)) // of buffers; 0 where the argument has none

@@ -182,9 +182,12 @@ func (l *lowering) declare(v *ptx.Variable) {
 				l.symbols[key] = symbol{sharedSpace, dynamicShared, 0}
 				continue
 			}
-			at := alignUp(l.prog.sharedStatic, align)
+			at := 0
+			if n := len(l.prog.sharedParts); n > 0 {
+				at = alignUp(int(l.prog.sharedParts[n-1].to)+sharedGap, align)
+			}
 			l.symbols[key] = symbol{sharedSpace, uint64(at), size}
-			l.prog.sharedStatic = at + size
+			l.prog.sharedParts = append(l.prog.sharedParts, sharedPart{n.Name, extent{uint64(at), uint64(at + size)}})
 		case globalSpace, constSpace:
 			if slices.Contains(v.Linkage, "extern") { // refused where it is used
 				continue

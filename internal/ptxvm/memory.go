@@ -32,6 +32,53 @@ type buffer struct {
 	unwritten bool // it is taken to be read only: see runApart
 }
 
+// sharedGap lies between two variables in shared memory, in bytes: what misses one by less hits no other. It is as wide
+// as all banks, so that conflicts stay as they are.
+const sharedGap = 128
+
+// sharedPart is a variable in shared memory, or the dynamic part of it.
+type sharedPart struct {
+	name string
+	extent
+}
+
+// sharedBytes is how much shared memory a block has.
+func (g *grid) sharedBytes() int {
+	if n := len(g.sharedParts); n > 0 {
+		return int(g.sharedParts[n-1].to)
+	}
+	return 0
+}
+
+// nearestShared is the part of shared memory that an address misses by the least; nil where there is none.
+func (g *grid) nearestShared(at uint64) (nearest *sharedPart) {
+	least := ^uint64(0)
+	for i := range g.sharedParts {
+		p := &g.sharedParts[i]
+		far := uint64(0)
+		switch {
+		case at < p.from:
+			far = p.from - at
+		case at >= p.to:
+			far = at - p.to + 1
+		}
+		if far < least {
+			nearest, least = p, far
+		}
+	}
+	return nearest
+}
+
+// sharedAt is the last part of shared memory that begins before an access, and whether the access lies in it.
+func (g *grid) sharedAt(at uint64, size int) (part *sharedPart, inside bool) {
+	list := g.sharedParts
+	i := sort.Search(len(list), func(i int) bool { return list[i].from > at }) - 1
+	if i < 0 {
+		return nil, false
+	}
+	return &list[i], at+uint64(size) <= list[i].to
+}
+
 // extent is a part of a buffer, in bytes.
 type extent struct{ from, to uint64 }
 
@@ -150,6 +197,12 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		w.outside(in, lane, sp, at, size, write)
 		return w.nowhere.bytes(size)
 	}
+	if sp == sharedSpace && len(w.cta.grid.sharedParts) > 1 && w.cta.grid.checks.has(CheckBounds) {
+		if _, inside := w.cta.grid.sharedAt(offset, size); !inside {
+			w.outside(in, lane, sp, at, size, write)
+			return w.nowhere.bytes(size)
+		}
+	}
 	if b != nil && !b.allows(offset, size) && w.cta.grid.checks.has(CheckBounds) {
 		w.between(in, lane, b, offset, size, write)
 		return w.nowhere.bytes(size)
@@ -216,7 +269,9 @@ func (w *warp) outside(in *ins, lane int, sp space, at uint64, size int, write b
 	name, bytes, start := spaceNames[sp], 0, uint64(0)
 	switch sp {
 	case sharedSpace:
-		bytes = len(w.cta.shared)
+		if part := w.cta.grid.nearestShared(at); part != nil {
+			name, bytes, start = name+" ("+part.name+")", int(part.to-part.from), part.from
+		}
 	case localSpace:
 		bytes = w.cta.grid.prog.localBytes
 	case paramSpace:

@@ -60,6 +60,7 @@ func boundsLaunches() []plantedLaunch {
 			[]Arg{result("y", 20*24, 4), scalar(20), scalar(24)}, 0},
 		{"halo_in_shared", line(1), line(64), 0, []Arg{given("x", x[:64]...), result("y", 64, 4)}, 0},
 		{"neighbour_in_shared", line(1), line(64), 0, []Arg{given("x", x[:64]...), result("y", 64, 4)}, 0},
+		{"into_the_next_array", line(1), line(64), 0, []Arg{given("x", x[:64]...), result("y", 64, 4)}, 0},
 		{"local_bins", line(1), line(32), 0, []Arg{given("x", ints(9, identity)...), result("y", 32, 4), scalar(9)}, 0},
 		{"constant_table", line(1), line(32), 0,
 			[]Arg{given("x", ints(20, identity)...), result("y", 20, 4), scalar(20)}, 0},

@@ -29,10 +29,10 @@ type Program struct {
 	specials         map[string]ref
 	slots            map[*ptx.Register]ref // for reports
 	paramBytes       int
-	sharedStatic     int
-	sharedDynamic    bool // it declares shared memory whose size a launch gives
-	dynamicAlign     int  // of that memory, in bytes
-	localBytes       int  // per thread: arrays, and parameters of functions
+	sharedParts      []sharedPart // static variables
+	sharedDynamic    bool         // it declares shared memory whose size a launch gives
+	dynamicAlign     int          // of that memory, in bytes
+	localBytes       int          // per thread: arrays, and parameters of functions
 	variables        []variable
 	copies           bool  // it has asynchronous copies
 	products         bool  // it has products that several warps ask for together

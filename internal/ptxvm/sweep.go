@@ -20,7 +20,7 @@ type sweep struct {
 func (w *warp) sweep(m *access, size int, write bool) *sweep {
 	s := &w.swept
 	first := m.at(w, bits.TrailingZeros32(w.mask))
-	start := uint64(0)
+	start, lowest := uint64(0), uint64(0)
 	if s.space = m.space; s.space == genericSpace {
 		var at uint64
 		s.space, at = generic(first)
@@ -31,6 +31,13 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 	switch s.space {
 	case sharedSpace:
 		s.data = w.cta.shared
+		if g := w.cta.grid; len(g.sharedParts) > 1 && g.checks.has(CheckBounds) {
+			part, inside := g.sharedAt(first, size)
+			if !inside {
+				return nil
+			}
+			s.data, lowest = s.data[:part.to], part.from
+		}
 	case paramSpace:
 		s.data = w.cta.grid.params
 	case globalSpace:
@@ -59,6 +66,13 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 	s.like = fast.offsets(&w.at, base, start, uint64(len(s.data)-size), uint64(size-1))
 	if s.like&outside != 0 {
 		return nil
+	}
+	if lowest > 0 {
+		for _, at := range w.at {
+			if at < lowest {
+				return nil
+			}
+		}
 	}
 	return s
 }

@@ -83,3 +83,30 @@ func TestFindingDetails(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedGaps: variables in shared memory lie apart, whether lanes go up or down, and with dynamic memory behind.
+func TestSharedGaps(t *testing.T) {
+	const module = ".shared .align 4 .b8 t[128];\n.extern .shared .align 4 .b8 d[];\n"
+	for _, tt := range []struct{ name, body, says string }{
+		{"up", "mov.u32 %r2, s; shl.b32 %r3, %r1, 2; add.s32 %r2, %r2, %r3; st.shared.u32 [%r2+3972], %r1;",
+			"writes 4 bytes at 0x1000, 4 bytes behind the end of shared memory (s), which has 4096 bytes"},
+		{"down", "mov.u32 %r2, t; shl.b32 %r3, %r1, 2; sub.s32 %r2, %r2, %r3; st.shared.u32 [%r2+120], %r1;",
+			"4 bytes before shared memory (t), which has 128 bytes"},
+		{"before dynamic memory", "mov.u32 %r2, d; shl.b32 %r3, %r1, 2; sub.s32 %r2, %r2, %r3; st.shared.u32 [%r2+120], 1;",
+			"4 bytes before shared memory (dynamic shared memory), which has 128 bytes"},
+		{"inside", "mov.u32 %r2, t; shl.b32 %r3, %r1, 2; add.s32 %r2, %r2, %r3; st.shared.u32 [%r2], %r1;", ""},
+	} {
+		p, err := loadModule(t, module, tt.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, checks := range []Checks{AllChecks, CheckBounds} {
+			r := run(t, p, &Launch{Grid: line(1), Block: line(32), DynamicShared: 128, Checks: checks,
+				Args: []Arg{{Name: "x", Buffer: unused()}, {Name: "y", Buffer: unused()}}})
+			if tt.says == "" && len(r.Findings) > 0 || tt.says != "" && (len(r.Findings) != 1 ||
+				r.Findings[0].Count != 1 || !strings.Contains(r.Findings[0].Message, tt.says)) {
+				t.Errorf("%s: %s, want one that says %q", tt.name, list(r), tt.says)
+			}
+		}
+	}
+}

@@ -39,6 +39,18 @@ KERNEL neighbour_in_shared(const float *x, float *y) {
   y[i] = tile[next] - tile[i]; // PLANT oob_read
 }
 
+KERNEL into_the_next_array(const float *x, float *y) {
+  __shared__ float sums[64];
+  __shared__ float counts[64];
+  int i = threadIdx.x;
+  counts[i] = 1.0f;
+  __syncthreads();
+  if (!sound || i < 63) sums[i + 1] = x[i]; // PLANT oob_write
+  if (i == 0) sums[0] = 0.0f;
+  __syncthreads();
+  y[i] = sums[i] * counts[63 - i];
+}
+
 KERNEL local_bins(const int *x, int *y, int n) {
   int bins[8] = {0, 0, 0, 0, 0, 0, 0, 0};
   for (int k = 0; k < n; k++) {
