@@ -192,6 +192,9 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
 		warp: uint8(w.index)}
+	if s.space == sharedSpace && size == 4 {
+		return r.readsShared(w, s, &me)
+	}
 	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
 	for m := s.lanes(w); m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
@@ -210,6 +213,33 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 			c.enter(&me)
 			c.plain = true
 		}
+	}
+	return true
+}
+
+// readsShared is reads for words of shared memory, of which tiles of matrices make most. All states are of one block.
+func (r *blockRacing) readsShared(w *warp, s *sweep, me *former) bool {
+	floor, bit, here := r.floor[w.index], uint32(1)<<w.index, w.paths[w.current].mask
+	me.bytes = 15
+	for m := s.lanes(w); m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m) & 31
+		c := &r.shared[w.at[lane]/4]
+		if old := &c.writer; old.block != 0 {
+			if old.warp != me.warp && old.stamp > floor ||
+				old.warp == me.warp && here>>(old.lane&31)&1 == 0 && w.parted(int(old.lane), old.step) {
+				return false
+			}
+		}
+		if old := &c.reader; old.stamp == me.stamp && old.bytes == 15 && old.flags == 0 {
+			c.readers |= bit
+			continue
+		}
+		me.lane = uint8(lane)
+		if old := &c.reader; old.stamp != me.stamp && old.flags&manyBlocks == 0 {
+			c.reader, c.readers = *me, bit
+			continue
+		}
+		c.enter(me)
 	}
 	return true
 }
