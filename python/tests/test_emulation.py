@@ -89,6 +89,13 @@ def test_views_share_memory(client: Client, size: int) -> None:
     assert np.array_equal(whole[size:], want)
 
 
+def test_views_that_overlap(client: Client) -> None:
+    """What is written through one argument is not lost where another one ends, nor written over with what was before."""
+    memory = np.array([1, 2, 3, 4], np.float32)
+    assert client.emulate(RELU, grid=1, block=2, args=[memory[1:], memory[:2], 0, 2], checks="bounds").ok
+    assert memory.tolist() == [2, 3, 3, 4]
+
+
 def test_bounds(client: Client) -> None:
     memory = np.zeros(128, np.float32)
     args = {"x": memory[:10], "y": memory[20:30], "s": 0.0, "n": 10}
