@@ -175,6 +175,7 @@ build:
 generate:
 	$(GO) generate ./...
 	$(GO) test -count=1 ./internal -run Page -update
+	$(GO) test -count=1 ./internal/ptxvm -run Page -update
 	$(GO) test -count=1 ./cmd/gpuemu -run Readme -update
 
 clean:
