@@ -95,6 +95,7 @@ func rowCases() []rowCase {
 	for i := range list[n:] {
 		list[n+i].most = movedInputs
 	}
+	share(list)
 	return list
 }
 

@@ -30,6 +30,8 @@ type rowCase struct {
 	warp func(x [][]uint64, lane int) uint64 // instead of want, where the operands of all lanes count
 	most int                                 // random operands, 0 for any number
 	full bool                                // it reads other lanes, so all of them must be there
+
+	part, parts int // which of how many cases of an instruction it is; they share what is tried where that is much
 }
 
 // bitsType is the type of a register for values of a type.
@@ -169,7 +171,8 @@ func random(r *rand.Rand, typ string) uint64 {
 
 // each calls f with operands of a case: those that are to be tried all, then n random ones. One operand of 16 bits or
 // less has all values if n is large, two of 16 bits have all values of each with the edges of the other; larger ones
-// have the edges of up to two operands with each other.
+// have the edges of up to two operands with each other. If n is large, the cases of an instruction share the values of
+// two operands of 16 bits and the random ones.
 func (c *rowCase) each(n int, f func(x []uint64)) {
 	r := rand.New(rand.NewPCG(1, uint64(len(c.text))))
 	all := func(i int) []uint64 {
@@ -191,21 +194,27 @@ func (c *rowCase) each(n int, f func(x []uint64)) {
 			return
 		}
 	case 2:
-		list := edges(c.src[1])
-		for i, a := range all(0) {
+		first, list := all(0), edges(c.src[1])
+		for i, a := range first {
 			for j, b := range list {
-				if n >= manyInputs || (i+j)%gridStep == 0 || len(list) < 32 {
+				left := n < manyInputs && (i+j)%gridStep != 0 && len(list) >= 32
+				if !left && (len(first) < 1<<16 || c.mine(i+j)) {
 					f([]uint64{a, b})
 				}
 			}
 		}
 		if list := all(1); len(list) == 1<<16 {
-			for _, a := range edges(c.src[0]) {
-				for _, b := range list {
-					f([]uint64{a, b})
+			for i, a := range edges(c.src[0]) {
+				for j, b := range list {
+					if c.mine(i + j) {
+						f([]uint64{a, b})
+					}
 				}
 			}
 		}
+	}
+	if n >= manyInputs {
+		n = max(n/c.parts, manyInputs)
 	}
 	for range n {
 		x := make([]uint64, len(c.src))
@@ -213,6 +222,25 @@ func (c *rowCase) each(n int, f func(x []uint64)) {
 			x[i] = random(r, typ)
 		}
 		f(x)
+	}
+}
+
+// mine tells whether the case is the one of its instruction that tries the i-th of many.
+func (c *rowCase) mine(i int) bool { return i%c.parts == c.part }
+
+// share tells cases which of their instruction they are: of those with the same opcode and types of operands and result.
+func share(cases []rowCase) {
+	like := map[string][]*rowCase{}
+	for i := range cases {
+		c := &cases[i]
+		op, _, _ := strings.Cut(strings.NewReplacer(" ", ".", ";", ".").Replace(c.text), ".")
+		key := fmt.Sprint(op, c.src, c.dst)
+		like[key] = append(like[key], c)
+	}
+	for _, list := range like {
+		for i, c := range list {
+			c.part, c.parts = i, len(list)
+		}
 	}
 }
 
