@@ -43,6 +43,7 @@ const external = `
 	libm    golang.org/x/sys/cpu
 	cubin   github.com/klauspost/compress/zstd
 	oracle  golang.org/x/sys/cpu
+	ptxmath golang.org/x/sys/cpu
 	ptxvm   golang.org/x/sys/cpu
 	formula github.com/expr-lang/expr/ast github.com/expr-lang/expr/file github.com/expr-lang/expr/parser
 `

@@ -36,15 +36,24 @@ func BenchmarkScalar(b *testing.B) {
 			}
 		})
 	}
-	b.Run("mma.k16.f32.f16", func(b *testing.B) {
-		var x, y [16]Elem
+	b.Run("mma.m16n8k16.f32.f16", func(b *testing.B) {
+		var x, y [256]uint32
 		for i := range x {
-			x[i], y[i] = InF16.Decode(operand(i)>>13), InF16.Decode(operand(i+16)>>13)
+			x[i], y[i] = 0x3800+operand(i)&0x8fff, 0x3800+operand(i+256)&0x8fff // between 0.5 and 8
 		}
 		core := NewCore(Hopper, InF16, false)
-		for i := range b.N {
-			sink += core.F32(operand(i), x[:], y[:])
+		var rows Rows
+		var columns Columns
+		var d [Width]uint32
+		for range b.N {
+			core.Rows(&rows, InF16, x[:], 16)
+			core.Columns(&columns, InF16, y[:128])
+			for row := range 16 {
+				core.F32(&d, &rows, row, &columns)
+			}
+			d[0] = operand(int(d[1] & 1023))
 		}
+		sink += d[0]
 	})
 	if sink == 1 {
 		b.Log("kept")

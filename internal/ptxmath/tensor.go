@@ -1,11 +1,8 @@
 package ptxmath
 
-import (
-	"math"
-	"math/bits"
-)
+import "math/bits"
 
-// This file implements the sums of products of tensor cores: one element of the result of mma, wmma and wgmma.
+// This file implements what the sums of products of tensor cores are: the results of mma, wmma and wgmma. tile.go adds.
 //
 // A sum T(c, a1·b1, ..., ak·bk) of floats is neither rounded product by product nor exact. The products are exact and
 // not normalised; the largest exponent among them and c is taken; every term is cut, towards zero, to a number of
@@ -118,48 +115,6 @@ func NewCore(arch Arch, in Input, wgmma bool) Core {
 	return Core{Fraction: 25, Block: 16, Cut: 23}
 }
 
-// F32 is one element of D in f32: c plus the products of a and b, which have the same length.
-func (t Core) F32(c uint32, a, b []Elem) uint32 {
-	if t.Converted {
-		var x, y [2 * blockMost]Elem
-		n := regroup(&x, &y, a, b)
-		s := t.sum32(0, x[:n], y[:n])
-		return AddRN32(c, t.sum32(s, x[blockMost:blockMost+n], y[blockMost:blockMost+n]))
-	}
-	for len(a) > t.Block {
-		c = t.sum32(c, a[:t.Block], b[:t.Block])
-		a, b = a[t.Block:], b[t.Block:]
-	}
-	return t.sum32(c, a, b)
-}
-
-// F16 is one element of D in f16.
-func (t Core) F16(c uint16, a, b []Elem) uint16 {
-	if t.Converted {
-		var x, y [2 * blockMost]Elem
-		n := regroup(&x, &y, a, b)
-		s := t.sum16(0, x[:n], y[:n])
-		return AddF16(c, t.sum16(s, x[blockMost:blockMost+n], y[blockMost:blockMost+n]), Mode{})
-	}
-	for len(a) > t.Block {
-		c = t.sum16(c, a[:t.Block], b[:t.Block])
-		a, b = a[t.Block:], b[t.Block:]
-	}
-	return t.sum16(c, a, b)
-}
-
-// blockMost is half of the products of m16n8k32.
-const blockMost = 16
-
-// regroup sorts at most 32 products for [Core.Converted]: n of each group, the second from blockMost on.
-func regroup(x, y *[2 * blockMost]Elem, a, b []Elem) (n int) {
-	for k := range a {
-		at := k>>2<<1 | k&1 | k&2<<3 // bit 1 chooses the group
-		x[at], y[at] = a[k].asF16(), b[k].asF16()
-	}
-	return len(a) / 2
-}
-
 // asF16 is the element converted to f16, where the subnormal numbers of e4m3 are normal. That changes no value, but the
 // exponents that decide what is cut.
 func (e Elem) asF16() Elem {
@@ -168,72 +123,6 @@ func (e Elem) asF16() Elem {
 	}
 	n := min(int32(11-bits.Len32(uint32(max(e.sig, -e.sig)))), e.exp+14)
 	return Elem{sig: e.sig << n, exp: e.exp - n}
-}
-
-// sum32 is T with c and the result in f32.
-func (t Core) sum32(c uint32, a, b []Elem) uint32 {
-	e := Elem{sig: int32(c & (1<<23 - 1)), exp: int32(c>>23&255) - 127}
-	switch field := c >> 23 & 255; {
-	case field == 255 && e.sig != 0:
-		e.exp = nanExp
-	case field == 255:
-		e = Elem{sig: 1, exp: farUp}
-	case field != 0:
-		e.sig |= 1 << 23
-	case e.sig == 0:
-		e.exp = farDown
-	default:
-		e.exp++
-	}
-	if c&sign32 != 0 {
-		e.sig = -e.sig
-	}
-	top, s := t.total(e, 23, a, b)
-	switch {
-	case top == nanExp:
-		return NaN32
-	case top == farUp:
-		return inf32 | uint32(s>>63)&sign32
-	case s == 0:
-		return 0
-	}
-	return cut32(s, top-t.Fraction, t.Cut)
-}
-
-// sum16 is T with c and the result in f16, which is rounded to nearest.
-func (t Core) sum16(c uint16, a, b []Elem) uint16 {
-	top, s := t.total(InF16.Decode(uint32(c)), 10, a, b)
-	switch {
-	case top == nanExp:
-		return NaN16
-	case top == farUp:
-		return 0x7c00 | uint16(s>>63)&sign16
-	}
-	// At most 33 terms of at most Fraction+3 bits: the sum is exact in float64.
-	d := uint16(fmtF16.narrow(math.Ldexp(float64(s), top-t.Fraction), RN))
-	if d == sign16 {
-		return 0 // a negative sum too small for f16: zeros are always positive
-	}
-	return d
-}
-
-// total adds the terms cut to Fraction bits below the largest exponent, which it returns: the sum is
-// s·2^(top-Fraction). c has the given number of fraction bits. If the sum is not a number top is nanExp, if it is
-// infinite farUp, with s of its sign.
-func (t Core) total(c Elem, fraction int, a, b []Elem) (top int, s int64) {
-	b = b[:len(a)]
-	most := c.exp
-	for i := range a {
-		most = max(most, a[i].exp+b[i].exp)
-	}
-	if most >= farUp/2 {
-		return notFinite(c, a, b)
-	}
-	s = cut(int64(c.sig), t.Fraction-fraction, most-c.exp)
-	for i := range a {
-		s += cut(int64(a[i].sig)*int64(b[i].sig), t.Fraction-20, most-a[i].exp-b[i].exp)
-	}
-	return int(most), s
 }
 
 // cut is v·2^(up-down), cut towards zero; down is not negative.
@@ -246,28 +135,6 @@ func cut(v int64, up int, down int32) int64 {
 		m >>= uint(-up)
 	}
 	return (int64(m>>(uint(min(down, 63))&63)) ^ sign) - sign
-}
-
-// notFinite is total with an infinity or NaN among the terms.
-func notFinite(c Elem, a, b []Elem) (top int, s int64) {
-	nan := c.exp == nanExp
-	plus, minus := c.exp == farUp && c.sig > 0, c.exp == farUp && c.sig < 0
-	for i := range a {
-		x, y := a[i], b[i]
-		if x.exp < farUp && y.exp < farUp {
-			continue
-		}
-		nan = nan || x.exp == nanExp || y.exp == nanExp || x.sig == 0 || y.sig == 0
-		negative := (x.sig < 0) != (y.sig < 0)
-		plus, minus = plus || !negative, minus || negative
-	}
-	switch {
-	case nan || plus && minus:
-		return nanExp, 0
-	case minus:
-		return farUp, -1
-	}
-	return farUp, 1
 }
 
 // cut32 is the f32 of s·2^exp, cut towards zero to the given fraction bits. What is too large becomes an infinity.

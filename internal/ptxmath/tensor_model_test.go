@@ -83,7 +83,7 @@ func TestCores(t *testing.T) {
 // testCore checks one sum of random numbers with a random spread of exponents, with c and the result in f32 and f16.
 func testCore(t *testing.T, core Core, in Input, f refFormat, seed uint64) {
 	var rawA, rawB []uint64
-	var a, b []Elem
+	var a, b []uint32
 	draw := func(f refFormat, x uint64) uint64 {
 		ebits := uint(f.width() - f.prec)
 		spread := uint64(1) << min(seed%6, uint64(ebits)-2)
@@ -97,15 +97,28 @@ func testCore(t *testing.T, core Core, in Input, f refFormat, seed uint64) {
 		if in == InTF32 {
 			x, y = x<<13|recorded.Mix(x)&0x1fff, y<<13 // the low bits do not count
 		}
-		a, b = append(a, in.Decode(uint32(x))), append(b, in.Decode(uint32(y)))
+		a = append(a, uint32(x))
+		for range Width {
+			b = append(b, uint32(y))
+		}
 	}
+	var rows Rows
+	var columns Columns
+	core.Rows(&rows, in, a, core.Block)
+	core.Columns(&columns, in, b)
 	c := draw(refFormats["f32"], recorded.Mix(seed+7))
-	if got, want := core.F32(uint32(c), a, b), refSum(core, c, refFormats["f32"], rawA, rawB, f); uint64(got) != want {
-		t.Fatalf("%+v, format %d: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, got, want)
+	var d [Width]uint32
+	at := seed % Width
+	d[at] = uint32(c)
+	core.F32(&d, &rows, 0, &columns)
+	if want := refSum(core, c, refFormats["f32"], rawA, rawB, f); uint64(d[at]) != want {
+		t.Fatalf("%+v, format %d: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, d[at], want)
 	}
 	c = draw(refFormats["f16"], recorded.Mix(seed+8))
-	got, want := core.F16(uint16(c), a, b), refSum(core, c, refFormats["f16"], rawA, rawB, f)
-	if uint64(got) != want && want != sign16 {
-		t.Fatalf("%+v, format %d to f16: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, got, want)
+	d[at] = uint32(c)
+	core.F16(&d, &rows, 0, &columns)
+	want := refSum(core, c, refFormats["f16"], rawA, rawB, f)
+	if uint64(d[at]) != want && want != sign16 {
+		t.Fatalf("%+v, format %d to f16: %#x + %#x · %#x is %#x, want %#x", core, in, c, rawA, rawB, d[at], want)
 	}
 }

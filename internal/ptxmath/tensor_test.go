@@ -67,9 +67,12 @@ func (p product) tile(buf []byte, tile uint64, w *workspace) []byte {
 	w.fill(p, tile)
 	seed := recorded.TileSeed(p.seed, tile, 2)
 	for row := range p.m {
-		for col := range 8 {
-			c := recorded.TileElement(seed, tile, 2, row*8+col, 0, formatC)
-			v := p.element(c, w, row*p.k, col*p.k)
+		var d [Width]uint64
+		for col := range d {
+			d[col] = recorded.TileElement(seed, tile, 2, row*8+col, 0, formatC)
+		}
+		p.row(&d, w, row)
+		for _, v := range d {
 			switch p.bytes() {
 			case 8:
 				buf = binary.LittleEndian.AppendUint64(buf, v)
@@ -83,40 +86,63 @@ func (p product) tile(buf []byte, tile uint64, w *workspace) []byte {
 	return buf
 }
 
-// workspace holds A and B of a tile, raw and decoded.
+// workspace holds A and B of a tile: as integers, and as tiles take them.
 type workspace struct {
-	a, b         []uint64
-	elemA, elemB []Elem
+	a, b  []uint64
+	tileA []uint32
+	tileB []uint32 // k by k
 }
 
 var inputs = []string{"f16", "bf16", "tf32", "e4m3", "e5m2"}
 
 func (w *workspace) fill(p product, tile uint64) {
-	w.a, w.b, w.elemA, w.elemB = w.a[:0], w.b[:0], w.elemA[:0], w.elemB[:0]
-	inA, inB := slices.Index(inputs, p.a), slices.Index(inputs, p.b)
+	w.a, w.b, w.tileA, w.tileB = w.a[:0], w.b[:0], w.tileA[:0], make([]uint32, p.k*Width)
 	formatA, formatB := recorded.Elements[p.a], recorded.Elements[p.b]
 	seedA, seedB := recorded.TileSeed(p.seed, tile, 0), recorded.TileSeed(p.seed, tile, 1)
 	for row := range p.m {
 		for k := range p.k {
 			v := recorded.TileElement(seedA, tile, 0, row*p.k+k, k, formatA)
 			w.a = append(w.a, extended(p.a, formatA, v))
-			if inA >= 0 {
-				w.elemA = append(w.elemA, Input(inA).Decode(uint32(v)))
-			}
+			w.tileA = append(w.tileA, uint32(v))
 		}
 	}
 	for col := range 8 {
 		for k := range p.k {
 			v := recorded.TileElement(seedB, tile, 1, col*p.k+k, k, formatB)
 			w.b = append(w.b, extended(p.b, formatB, v))
-			if inB >= 0 {
-				w.elemB = append(w.elemB, Input(inB).Decode(uint32(v)))
-			}
+			w.tileB[k*Width+col] = uint32(v)
 		}
 	}
 }
 
-// element is one element of D; a and b are where its row and column begin.
+// row adds the products of a row to d, which has the elements of C.
+func (p product) row(d *[Width]uint64, w *workspace, row int) {
+	inA, inB := slices.Index(inputs, p.a), slices.Index(inputs, p.b)
+	if inA < 0 {
+		for col, c := range d {
+			d[col] = p.element(c, w, row*p.k, col*p.k)
+		}
+		return
+	}
+	var rows Rows
+	var columns Columns
+	p.core.Rows(&rows, Input(inA), w.tileA[row*p.k:(row+1)*p.k], p.k)
+	p.core.Columns(&columns, Input(inB), w.tileB)
+	var sums [Width]uint32
+	for i, v := range d {
+		sums[i] = uint32(v)
+	}
+	if p.d == "f16" {
+		p.core.F16(&sums, &rows, 0, &columns)
+	} else {
+		p.core.F32(&sums, &rows, 0, &columns)
+	}
+	for i, v := range sums {
+		d[i] = uint64(v)
+	}
+}
+
+// element is one element of D that is no sum of floats below f64; a and b are where its row and column begin.
 func (p product) element(c uint64, w *workspace, a, b int) uint64 {
 	switch {
 	case p.d == "f64":
@@ -132,17 +158,12 @@ func (p product) element(c uint64, w *workspace, a, b int) uint64 {
 			}
 		}
 		return uint64(sum)
-	case p.d == "s32":
-		sum := int64(0)
-		for i, v := range w.a[a : a+p.k] { // fill has extended them
-			sum += int64(v) * int64(w.b[b+i])
-		}
-		return uint64(uint32(DotEnd(int32(uint32(c)), sum, p.sat)))
 	}
-	if p.d == "f16" {
-		return uint64(p.core.F16(uint16(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
+	sum := int64(0)
+	for i, v := range w.a[a : a+p.k] { // fill has extended them
+		sum += int64(v) * int64(w.b[b+i])
 	}
-	return uint64(p.core.F32(uint32(c), w.elemA[a:a+p.k], w.elemB[b:b+p.k]))
+	return uint64(uint32(DotEnd(int32(uint32(c)), sum, p.sat)))
 }
 
 // extended is an element of A or B as it is multiplied: signed integers fill the word.

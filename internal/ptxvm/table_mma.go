@@ -177,23 +177,100 @@ func (p *product) results(visit func(reg, shift, lane, row, col int)) {
 	}
 }
 
-func (p *product) floats(w *warp) {
-	var a, b [mmaRowsMost][mmaDepth]ptxmath.Elem
-	p.each(w, p.a, p.typeA, p.m, func(row, k int, bits uint64) { a[row][k] = p.inA.Decode(uint32(bits)) })
-	p.each(w, p.b, p.typeB, p.n, func(row, k int, bits uint64) { b[row][k] = p.inB.Decode(uint32(bits)) })
-	var out [4]lanes32
-	p.results(func(reg, shift, lane, row, col int) {
-		c := uint32(w.get(p.c[reg], lane))
-		if p.result == "f16" {
-			d := p.core.F16(uint16(c>>shift), a[row][:p.k], b[col][:p.k])
-			out[reg][lane] |= uint32(d) << shift
-			return
+// strides say where the elements of a matrix go: element (row, k) to row·perRow + k·perK.
+type strides struct{ perRow, perK int }
+
+// byColumns places B: the elements of its eight columns with the same k are neighbours.
+var byColumns = strides{perRow: 1, perK: ptxmath.Width}
+
+// spread places the elements of A or B that fit into registers of 32 bits; see [product.each].
+func (p *product) spread(dst []uint32, w *warp, refs []ref, typ string, rows int, to strides) {
+	size := elementBits(typ)
+	per := 32 / size
+	mask := uint32(1<<size - 1)
+	for i, r := range refs {
+		row, base := 0, 4*per*i
+		if rows == mmaRowsMost {
+			row, base = 8*(i%2), 4*per*(i/2)
 		}
-		out[reg][lane] = p.core.F32(c, a[row][:p.k], b[col][:p.k])
-	})
-	for i, r := range p.d {
-		w.r32[r.index()] = out[i]
+		for lane, v := range w.r32[r.index()] {
+			at := (row+lane/4)*to.perRow + (base+lane%4*per)*to.perK
+			for range per {
+				dst[at] = v & mask
+				v >>= size
+				at += to.perK
+			}
+		}
 	}
+}
+
+// strip is rows of C or D, eight columns of each.
+type strip [mmaRowsMost][ptxmath.Width]uint32
+
+// resultsIn takes the elements of C from registers; group counts groups of eight columns, to the right.
+func (p *product) resultsIn(t *strip, w *warp, refs []ref, group int) {
+	if p.result == "f16" {
+		for i, r := range refs[2*group : 2*group+2] {
+			for lane, v := range w.r32[r.index()] {
+				at := t[8*i+lane/4][lane%4*2:][:2]
+				at[0], at[1] = v&0xffff, v>>16
+			}
+		}
+		return
+	}
+	n := p.m * ptxmath.Width / warpSize
+	for i, r := range refs[n*group : n*group+n] {
+		for lane, v := range w.r32[r.index()] {
+			t[8*(i/2)+lane/4][lane%4*2+i%2] = v
+		}
+	}
+}
+
+// resultsOut writes the elements of D to registers.
+func (p *product) resultsOut(t *strip, w *warp, refs []ref, group int) {
+	if p.result == "f16" {
+		for i, r := range refs[2*group : 2*group+2] {
+			d := &w.r32[r.index()]
+			for lane := range d {
+				at := t[8*i+lane/4][lane%4*2:][:2]
+				d[lane] = at[0] | at[1]<<16
+			}
+		}
+		return
+	}
+	n := p.m * ptxmath.Width / warpSize
+	for i, r := range refs[n*group : n*group+n] {
+		d := &w.r32[r.index()]
+		for lane := range d {
+			d[lane] = t[8*(i/2)+lane/4][lane%4*2+i%2]
+		}
+	}
+}
+
+// addFloats adds the products of rows of A and eight columns of B.
+func (p *product) addFloats(t *strip, a *ptxmath.Rows, b *ptxmath.Columns) {
+	for row := range p.m {
+		if p.result == "f16" {
+			p.core.F16(&t[row], a, row, b)
+		} else {
+			p.core.F32(&t[row], a, row, b)
+		}
+	}
+}
+
+func (p *product) floats(w *warp) {
+	var rawA [mmaRowsMost * ptxmath.Depth]uint32
+	var rawB [ptxmath.Width * ptxmath.Depth]uint32
+	var a ptxmath.Rows
+	var b ptxmath.Columns
+	var t strip
+	p.spread(rawA[:p.m*p.k], w, p.a, p.typeA, p.m, strides{perRow: p.k, perK: 1})
+	p.spread(rawB[:p.n*p.k], w, p.b, p.typeB, p.n, byColumns)
+	p.core.Rows(&a, p.inA, rawA[:p.m*p.k], p.k)
+	p.core.Columns(&b, p.inB, rawB[:p.n*p.k])
+	p.resultsIn(&t, w, p.c, 0)
+	p.addFloats(&t, &a, &b)
+	p.resultsOut(&t, w, p.d, 0)
 }
 
 // number is the value of an integer element.
@@ -205,20 +282,46 @@ func number(bits uint64, typ string) int64 {
 	return int64(bits)
 }
 
-func (p *product) integers(w *warp) {
-	var a, b [mmaRowsMost][mmaDepth]int64
-	p.each(w, p.a, p.typeA, p.m, func(row, k int, bits uint64) { a[row][k] = number(bits, p.typeA) })
-	p.each(w, p.b, p.typeB, p.n, func(row, k int, bits uint64) { b[row][k] = number(bits, p.typeB) })
-	var out [4]lanes32
-	p.results(func(reg, _, lane, row, col int) {
-		sum := int64(0)
-		for k := range p.k {
-			sum += a[row][k] * b[col][k]
+// extend gives signed elements their signs.
+func extend(x []uint32, typ string) {
+	if n := 32 - elementBits(typ); isSigned(typ) {
+		for i, v := range x {
+			x[i] = uint32(int32(v<<n) >> n)
 		}
-		out[reg][lane] = uint32(ptxmath.DotEnd(int32(w.get(p.c[reg], lane)), sum, p.satfinite))
-	})
-	for i, r := range p.d {
-		w.r32[r.index()] = out[i]
+	}
+}
+
+func (p *product) integers(w *warp) {
+	var a [mmaRowsMost * mmaDepth]uint32
+	var b [ptxmath.Width * mmaDepth]uint32
+	var t strip
+	p.spread(a[:p.m*p.k], w, p.a, p.typeA, p.m, strides{perRow: p.k, perK: 1})
+	p.spread(b[:p.n*p.k], w, p.b, p.typeB, p.n, byColumns)
+	extend(a[:p.m*p.k], p.typeA)
+	extend(b[:p.n*p.k], p.typeB)
+	p.resultsIn(&t, w, p.c, 0)
+	p.addIntegers(&t, a[:p.m*p.k], b[:p.n*p.k])
+	p.resultsOut(&t, w, p.d, 0)
+}
+
+// addIntegers adds the products of rows of A and eight columns of B. Sums of products are far from 2^31.
+func (p *product) addIntegers(t *strip, a, b []uint32) {
+	for row := range p.m {
+		var sum [ptxmath.Width]uint32
+		for k, x := range a[row*p.k : (row+1)*p.k] {
+			y := (*[ptxmath.Width]uint32)(b[k*ptxmath.Width:])
+			sum[0] += x * y[0]
+			sum[1] += x * y[1]
+			sum[2] += x * y[2]
+			sum[3] += x * y[3]
+			sum[4] += x * y[4]
+			sum[5] += x * y[5]
+			sum[6] += x * y[6]
+			sum[7] += x * y[7]
+		}
+		for i, c := range t[row] {
+			t[row][i] = uint32(ptxmath.DotEnd(int32(c), int64(int32(sum[i])), p.satfinite))
+		}
 	}
 }
 

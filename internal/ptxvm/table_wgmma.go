@@ -270,83 +270,66 @@ func (w *warp) ask64(in *ins, u *wgmmaUse) {
 	w.shadow.asked(w, op)
 }
 
-// gather visits the elements of a matrix in shared memory. What lies outside is zero; that was reported.
-func (w *warp) gather(list []uint32, rows, k, size int, across bool, visit func(row, k int, bits uint64)) {
+// gather places the elements of a matrix in shared memory, where eight of its rows are 16 pieces. What lies outside is
+// zero; that was reported.
+func (w *warp) gather(dst, list []uint32, size int, across bool, to strides) {
 	shared := w.cta.shared
-	for row := range rows {
-		for i := range k {
-			piece, inside := 2*row+i*size/pieceBytes, i*size%pieceBytes
-			if across {
-				piece, inside = row/8*16+i, row%8*size
+	per := pieceBytes / size
+	for i, at := range list {
+		first, step := i/2*to.perRow+i%2*per*to.perK, to.perK
+		if across {
+			first, step = i/16*8*to.perRow+i%16*to.perK, to.perRow
+		}
+		for e := range per {
+			bits := uint32(0)
+			if from := int(at) + e*size; from+size <= len(shared) {
+				bits = uint32(getBytes(shared[from:], size))
 			}
-			at := int(list[piece]) + inside
-			bits := uint64(0)
-			if at+size <= len(shared) {
-				bits = getBytes(shared[at:], size)
-			}
-			visit(row, i, bits)
+			dst[first+e*step] = bits
 		}
 	}
 }
 
-// multiply computes a product.
+// multiply computes a product, eight columns after the other.
 func (w *warp) multiply(op *issued) {
 	u := op.use
 	size := elementBits(u.typeA) / 8
-	sign := uint64(0)
+	var rawA [mmaRowsMost * wgmmaDepth]uint32
+	var rawB [ptxmath.Width * wgmmaDepth]uint32
+	a, b := rawA[:u.m*u.k], rawB[:ptxmath.Width*u.k]
+	byRows := strides{perRow: u.k, perK: 1}
+	if u.descA == noRef {
+		u.spread(a, w, u.a, u.typeA, u.m, byRows)
+	} else {
+		w.gather(a, op.a, size, u.transA, byRows)
+	}
 	if u.negate {
-		sign = 1 << (8*size - 1)
+		for i := range a {
+			a[i] ^= 1 << (8*size - 1)
+		}
 	}
+	var rows ptxmath.Rows
+	var columns ptxmath.Columns
 	if u.result == "s32" {
-		w.multiplyIntegers(op)
-		return
-	}
-	var a [mmaRowsMost][wgmmaDepth]ptxmath.Elem
-	var b [wgmmaColumns][wgmmaDepth]ptxmath.Elem
-	takeA := func(row, k int, bits uint64) { a[row][k] = u.inA.Decode(uint32(bits ^ sign)) }
-	if u.descA == noRef {
-		u.each(w, u.a, u.typeA, u.m, takeA)
+		extend(a, u.typeA)
 	} else {
-		w.gather(op.a, u.m, u.k, size, u.transA, takeA)
+		u.core.Rows(&rows, u.inA, a, u.k)
 	}
-	w.gather(op.b, u.n, u.k, size, u.transB, func(row, k int, bits uint64) { b[row][k] = u.inB.Decode(uint32(bits)) })
-	u.results(func(reg, shift, lane, row, col int) {
-		d := &w.r32[u.d[reg].index()][lane]
-		c := *d
-		if !op.scaleD {
-			c = 0
+	for group := range u.n / ptxmath.Width {
+		var t strip
+		if op.scaleD {
+			u.resultsIn(&t, w, u.d, group)
 		}
-		if u.result == "f16" {
-			sum := uint32(u.core.F16(uint16(c>>shift), a[row][:u.k], b[col][:u.k]))
-			*d = *d&^(0xffff<<shift) | sum<<shift
-			return
+		w.gather(b, op.b[16*group:16*group+16], size, u.transB, byColumns)
+		if u.result == "s32" {
+			extend(b, u.typeB)
+			u.addIntegers(&t, a, b)
+		} else {
+			u.core.Columns(&columns, u.inB, b)
+			u.addFloats(&t, &rows, &columns)
 		}
-		*d = u.core.F32(c, a[row][:u.k], b[col][:u.k])
-	})
-}
-
-func (w *warp) multiplyIntegers(op *issued) {
-	u := op.use
-	var a [mmaRowsMost][wgmmaDepth]int64
-	var b [wgmmaColumns][wgmmaDepth]int64
-	takeA := func(row, k int, bits uint64) { a[row][k] = number(bits, u.typeA) }
-	if u.descA == noRef {
-		u.each(w, u.a, u.typeA, u.m, takeA)
-	} else {
-		w.gather(op.a, u.m, u.k, 1, false, takeA)
+		u.resultsOut(&t, w, u.d, group)
 	}
-	w.gather(op.b, u.n, u.k, 1, false, func(row, k int, bits uint64) { b[row][k] = number(bits, u.typeB) })
-	u.results(func(reg, _, lane, row, col int) {
-		d := &w.r32[u.d[reg].index()][lane]
-		c, sum := int32(*d), int64(0)
-		if !op.scaleD {
-			c = 0
-		}
-		for k := range u.k {
-			sum += a[row][k] * b[col][k]
-		}
-		*d = uint32(ptxmath.DotEnd(c, sum, u.satfinite))
-	})
 }
 
 // step is an instruction that all warps of a warpgroup execute, with the operands that must be the same.

@@ -266,31 +266,50 @@ func (u *wmmaUse) run(w *warp) {
 	}
 }
 
+// floats computes all elements before D is written.
 func (u *wmmaUse) floats(w *warp) func(row, col int) uint64 {
-	var a, b [wmmaRowsMost][mmaRowsMost]ptxmath.Elem
-	in := mmaInputs[u.typeA]
-	for k := range u.a.cols {
-		for row := range u.a.rows {
-			a[row][k] = in.Decode(uint32(u.a.element(w, row, k)))
-		}
-		for col := range u.b.rows {
-			b[col][k] = in.Decode(uint32(u.b.element(w, col, k)))
+	var raw [wmmaRowsMost * mmaRowsMost]uint32
+	var rows ptxmath.Rows
+	var columns ptxmath.Columns
+	var d [wmmaRowsMost][wmmaRowsMost / ptxmath.Width][ptxmath.Width]uint32
+	in, depth := mmaInputs[u.typeA], u.a.cols
+	for row := range u.a.rows {
+		for k := range depth {
+			raw[row*depth+k] = uint32(u.a.element(w, row, k))
 		}
 	}
-	return func(row, col int) uint64 {
-		c := uint32(u.c.element(w, row, col))
-		x, y := a[row][:u.a.cols], b[col][:u.a.cols]
-		if u.typeC == "f16" && u.typeD == "f16" {
-			return uint64(u.core.F16(uint16(c), x, y))
+	u.core.Rows(&rows, in, raw[:u.a.rows*depth], depth)
+	for first := 0; first < u.b.rows; first += ptxmath.Width {
+		for k := range depth {
+			for i := range ptxmath.Width {
+				raw[k*ptxmath.Width+i] = uint32(u.b.element(w, first+i, k))
+			}
 		}
-		if u.typeC == "f16" {
-			c = ptxmath.F16ToF32(uint16(c))
+		u.core.Columns(&columns, in, raw[:depth*ptxmath.Width])
+		for row := range u.a.rows {
+			u.add(&d[row][first/ptxmath.Width], w, row, first, &rows, &columns)
 		}
-		d := u.core.F32(c, x, y)
+	}
+	return func(row, col int) uint64 { return uint64(d[row][col/ptxmath.Width][col%ptxmath.Width]) }
+}
+
+// add computes eight neighbours of D, from the given column on.
+func (u *wmmaUse) add(d *[ptxmath.Width]uint32, w *warp, row, first int, a *ptxmath.Rows, b *ptxmath.Columns) {
+	for i := range d {
+		d[i] = uint32(u.c.element(w, row, first+i))
+		if u.typeC == "f16" && u.typeD != "f16" {
+			d[i] = ptxmath.F16ToF32(uint16(d[i]))
+		}
+	}
+	if u.typeC == "f16" && u.typeD == "f16" {
+		u.core.F16(d, a, row, b)
+		return
+	}
+	u.core.F32(d, a, row, b)
+	for i, v := range d {
 		if u.typeD == "f16" {
-			return uint64(ptxmath.F32ToF16(d))
+			d[i] = uint32(ptxmath.F32ToF16(v))
 		}
-		return uint64(d)
 	}
 }
 

@@ -1,0 +1,8 @@
+//go:build !amd64 || purego
+
+package ptxmath
+
+import "testing"
+
+// withoutAVX2 has nothing to do: these are the loops of every processor.
+func withoutAVX2(*testing.T) {}
