@@ -61,6 +61,25 @@ def scaled(  # type: ignore[no-untyped-def]
     tl.store(y + at, v * s, mask=mask)
 
 
+def clear(args):  # type: ignore[no-untyped-def]
+    args["total"][:] = 0
+
+
+@triton.autotune(configs=[triton.Config({"BLOCK": b}, num_warps=w, pre_hook=clear) for b, w in BLOCKS], key=["n"])
+@triton.jit
+def cleared_sum(x, total, seen, n, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(total, tl.sum(tl.load(x + at, mask=at < n, other=0), 0))
+    before = tl.atomic_add(seen, 1)
+    tl.device_assert(before < tl.num_programs(0), "what another configuration wrote is here")
+
+
+@triton.jit
+def of_tuple(pair, scale, y, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(pair[0] + at) * scale[0] + tl.load(pair[1] + at) * scale[1])
+
+
 @triton.jit
 def matmul(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):  # type: ignore[no-untyped-def]
     m = tl.program_id(0) * BM + tl.arange(0, BM)

@@ -135,6 +135,31 @@ def test_outputs_have_nothing_in_them(client: Client) -> None:
         client.emulate(RELU, grid=1, block=1, args=[x, y, 0, 1], outputs=["z"])
 
 
+def test_outputs_that_share_memory(client: Client) -> None:
+    x = np.ones(10, np.float32)
+    for outputs in ([0], [1], [0, 1]):
+        with pytest.raises(ClientError, match=r"output arg\d shares memory with arg\d"):
+            client.emulate(RELU, grid=1, block=1, args=[x[:6], x[4:], 0, 1], outputs=outputs)
+    assert client.emulate(RELU, grid=1, block=32, args=[x[:5], x[5:], 0, 5], outputs=[1]).ok
+
+
+def test_outputs_of_formats_that_numpy_has_not(client: Client) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    y = torch.zeros(20, dtype=torch.bfloat16)
+    assert client.emulate(RELU, grid=1, block=32, args=[np.ones(10, np.float32), y, 0, 10], outputs=[1]).ok
+    assert y.view(torch.int16)[1::2].tolist() == [0x3F80] * 10
+
+
+def test_sizes_and_arrays_that_are_none(client: Client) -> None:
+    x = np.ones(10, np.float32)
+    for size in (1.5, "1", np.ones(2), (1, 1.0)):
+        with pytest.raises(ClientError, match="a grid or block is"):
+            client.emulate(RELU, grid=size, block=1, args=[x, x, 0, 1])
+    with pytest.raises(ClientError, match="dtype object"):
+        client.emulate(RELU, grid=1, block=1, args=[np.array([x, None], object), x, 0, 1])
+    assert client.emulate(RELU, grid=np.int64(1), block=(np.uint8(1), 1), args=[x, x, 0, 1]).ok
+
+
 def test_what_cannot_be_written_to(client: Client) -> None:
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     x.flags.writeable = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -166,6 +166,30 @@ def test_autotune_heuristics_and_defaults(kernels: ModuleType, place: Any) -> No
             assert np.array_equal(place.back(y), want)
             assert len(emulated.launches) == launches
     assert tuner.cache == {} and tuner.nargs is None  # a choice that was made for no GPU is not kept
+
+
+@pytest.mark.parametrize("autotune", ["first", "all"])
+def test_configurations_begin_with_the_same_memory(kernels: ModuleType, place: Any, autotune: str) -> None:
+    """The hook of a configuration writes to the tensors themselves, and a kernel may read what it writes."""
+    x, total, seen = np.ones(512, np.int32), np.full(1, 7, np.int32), np.zeros(1, np.int32)
+    with emulated_triton(autotune=autotune):
+        kernels.cleared_sum[lambda meta: (triton.cdiv(512, meta["BLOCK"]),)](
+            place.make(x), place.make(total), place.make(seen), 512, debug=True
+        )
+    assert (total[0], seen[0]) == (512, 2)
+
+
+def test_tuples(kernels: ModuleType, place: Any) -> None:
+    class Pair(NamedTuple):
+        a: Any
+        b: Any
+
+    a, b = normal(32), normal(32)
+    y = place.empty(place.make(a))
+    for pair in ((place.make(a), place.make(b)), Pair(place.make(a), place.make(b))):
+        with emulated_triton():
+            kernels.of_tuple[(1,)](pair, (2.0, 1), y, BLOCK=32)
+        assert np.array_equal(place.back(y), a * 2 + b)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])

@@ -8,8 +8,9 @@ emulator keeps addresses modulo 256: what is aligned here is aligned there.
 from __future__ import annotations
 
 import ctypes
+import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,8 @@ def _extent(pointer: int, shape: Sequence[int], strides: Sequence[int], item: in
 
 
 def _numpy_memory(array: np.ndarray[Any, Any], bounds: str) -> Memory:
+    if array.dtype.hasobject:
+        raise ClientError(f"an array has the dtype {array.dtype}", hint="references to Python objects are no numbers")
     pointer = int(array.__array_interface__["data"][0])
     low, high = _extent(pointer, array.shape, array.strides, array.itemsize)
     if bounds == "storage":
@@ -120,6 +123,17 @@ def _tensor_memory(tensor: Any, bounds: str) -> Memory:
     return Memory(pointer, low, high, item)
 
 
+def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
+    """A tensor of torch as an array on the same memory; formats that numpy does not have as whole numbers."""
+    tensor = tensor.detach()
+    if str(tensor.dtype) == "torch.bfloat16" or "float8" in str(tensor.dtype):
+        import torch
+
+        tensor = tensor.view(torch.int16 if tensor.element_size() == 2 else torch.uint8)
+    array: np.ndarray[Any, Any] = tensor.numpy()
+    return array
+
+
 def regions(memories: Sequence[tuple[str, Memory]]) -> list[Region]:
     """Pieces of memory that arguments point into: arguments that overlap have one together."""
     out: list[Region] = []
@@ -133,6 +147,28 @@ def regions(memories: Sequence[tuple[str, Memory]]) -> list[Region]:
         else:
             out.append(Region(m.low, m.high, [name], m.writeable))
     return out
+
+
+class Contents:
+    """What arrays hold, kept to be put back; anything else among the values, and what is read only, is left alone."""
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        memories = [memory_of(v, "view") for v in _flat(values)]
+        pieces = regions([("", m) for m in memories if m is not None])
+        self._kept = [(piece, piece.bytes().copy()) for piece in pieces if piece.writeable]
+
+    def restore(self) -> None:
+        """Makes the arrays hold it again."""
+        for piece, data in self._kept:
+            np.copyto(piece.bytes(), data)
+
+
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, tuple):
+            yield from _flat(value)
+        else:
+            yield value
 
 
 def scalar(value: Any) -> dict[str, str] | None:
@@ -164,6 +200,7 @@ class Launch:
         self.bounds = bounds
         self._memories: list[tuple[str, Memory]] = []
         self._fresh: dict[str, np.ndarray[Any, Any]] = {}
+        self._outputs: list[tuple[str, Memory]] = []  # the memory of those
 
     def _name(self, name: str | None) -> str:
         return name or f"arg{len(self.header['args']) + 1}"
@@ -188,16 +225,14 @@ class Launch:
         name = self._name(name)
         view = array.array if isinstance(array, ArrayPointer) else array
         if not isinstance(view, np.ndarray):
-            view = view.detach().numpy()  # torch: the same memory
+            view = _array_of_tensor(view)
         dtype = name_of(view.dtype)
         if dtype is None or not view.flags.c_contiguous or not view.flags.writeable:
             raise ClientError(f"output {name} is {view.dtype} with strides {view.strides}",
                               hint="outputs are contiguous arrays; pass others as arguments alone")  # fmt: skip
         memory = _numpy_memory(view, "view")
-        for other, m in self._memories:
-            if m.low < memory.high and memory.low < m.high:
-                raise ClientError(f"output {name} shares memory with {other}", hint="pass it as an argument alone")
         self._fresh[name] = view
+        self._outputs.append((name, memory))
         self.header["args"].append({"kind": "tensor", "name": name, "dtype": dtype, "role": "out",
                                     "shape": list(view.shape), "address": memory.low % RESIDUES})  # fmt: skip
 
@@ -205,8 +240,18 @@ class Launch:
         """Adds memory with nothing in it, which nobody wants back."""
         self.header["args"].append({"kind": "tensor", "name": name, "dtype": "uint8", "role": "inout", "shape": [size]})
 
-    def run(self, client: Client, write: bool = True) -> EmulationResult:
+    def _check_outputs(self) -> None:
+        """An output has memory of its own in the emulator: what it shares here would not be shared there."""
+        others = list(self._memories)
+        for name, memory in self._outputs:
+            for other, m in others:
+                if m.low < memory.high and memory.low < m.high:
+                    raise ClientError(f"output {name} shares memory with {other}", hint="pass it as an argument alone")
+            others.append((name, memory))
+
+    def run(self, client: Client) -> EmulationResult:
         """Executes the launch, and writes what the kernel wrote to the arrays."""
+        self._check_outputs()
         pieces = {f"m{i}": piece for i, piece in enumerate(regions(self._memories))}
         for arg in self.header["args"]:
             memory = arg.pop("memory", None)
@@ -217,8 +262,6 @@ class Launch:
         reply, image = _exchange(client, self.header, {key: piece.bytes() for key, piece in pieces.items()})
         result = parse_emulation(reply["emulation"])
         for key, (_, _, data) in image.items():
-            if not write:
-                break
             if key in self._fresh:
                 target = self._fresh[key].reshape(-1).view(np.uint8)
             elif key in pieces:
@@ -262,8 +305,12 @@ def source_of(source: str | os.PathLike[str]) -> dict[str, str]:
 
 
 def sizes(size: Any) -> list[int]:
-    """A grid or a block as a list."""
-    return [int(n) for n in size] if isinstance(size, (tuple, list)) else [int(size)]
+    """A grid or a block as a list. A fraction is refused: what is cut off would be blocks that are missing."""
+    try:
+        return [operator.index(n) for n in (size if isinstance(size, (tuple, list)) else [size])]
+    except TypeError:
+        hint = "pass whole numbers, one to three: -(-n // 128) rounds up"
+        raise ClientError(f"a grid or block is {size!r}", hint=hint) from None
 
 
 def emulate(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ._launch import ArrayPointer, Launch
+from ._launch import ArrayPointer, Contents, Launch, sizes
 from .client import Client
 from .emulation import EmulationFinding, EmulationResult, settle
 from .results import ClientError
@@ -82,7 +82,6 @@ class emulated_triton(contextlib.ContextDecorator):
         self.capability = int(capability)
         self.launches: list[EmulationResult] = []
         self.autotune = autotune
-        self.writes = True  # whether what a kernel writes reaches the tensors
         self._collect = findings == "collect"
         self._bounds = bounds
         self._client = client
@@ -124,7 +123,7 @@ class emulated_triton(contextlib.ContextDecorator):
             return  # as Triton's own launcher
         module = {"ptx": kernel.asm["ptx"], "name": f"{kernel.name}.ptx", "entry": kernel.name,
                   "dynamic_shared": meta.shared, **self._options}  # fmt: skip
-        launch = Launch(module, [int(n) for n in grid], [32 * meta.num_warps], self._bounds)
+        launch = Launch(module, sizes(grid), [32 * meta.num_warps], self._bounds)
         for (name, kind), value in zip(kernel.src.signature.items(), args):
             _add(launch, str(name), kind, value)
         blocks = int(np.prod(grid))
@@ -134,7 +133,7 @@ class emulated_triton(contextlib.ContextDecorator):
                 launch.add_scratch(size * blocks, name)
             else:
                 launch.add(None, name)
-        result = launch.run(self.client, self.writes)
+        result = launch.run(self.client)
         self.launches = [*self.launches[-MAX_KEPT + 1 :], result]
         if result.printed:
             sys.stdout.write(result.printed)
@@ -271,6 +270,9 @@ def _adapting(run: Any) -> Any:
     """JITFunction.run that takes arrays of numpy, too."""
 
     def adapted(value: Any) -> Any:
+        if isinstance(value, tuple):  # an argument of Triton that is several
+            parts = [adapted(v) for v in value]
+            return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
         return ArrayPointer(value) if isinstance(value, np.ndarray) else value
 
     def adapting(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -280,28 +282,37 @@ def _adapting(run: Any) -> Any:
 
 
 def _tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
-    """Autotuner.run without timing, and without leaving a choice behind that was made for no GPU."""
+    """Autotuner.run without timing, and without leaving a choice behind that was made for no GPU.
+
+    Where all configurations are executed each begins with what was there before the first, and at the end there is what
+    the first wrote: hooks of configurations write to the tensors themselves, mostly zeros.
+    """
     from triton.runtime.errors import OutOfResources
 
-    context = _active[-1]
+    every = _active[-1].autotune == "all"
     tuner.nargs = dict(zip(tuner.arg_names, args))
+    after: Contents | None = None
     try:
         configs = list(tuner.prune_configs(kwargs)) if len(tuner.configs) > 1 else tuner.configs
-        done, answer = False, None
+        arrays = [*args, *kwargs.values()] if every and len(configs) > 1 else []
+        before = Contents(arrays)
+        answer = None
         for config in configs:
-            if done and context.autotune == "first":
-                break
+            before.restore()
             try:
-                with _writing(context, not done):
-                    ran = _run_config(tuner, config, args, kwargs)
+                ran = _run_config(tuner, config, args, kwargs)
             except OutOfResources:
-                if config is configs[-1] and not done:
+                if config is configs[-1] and after is None:
                     raise
                 continue
-            if not done:
-                done, answer, tuner.best_config = True, ran, config
+            if after is None:
+                after, answer, tuner.best_config = Contents(arrays), ran, config
+            if not every:
+                break
         return answer
     finally:
+        if after is not None:
+            after.restore()
         tuner.nargs = None
 
 
@@ -309,13 +320,3 @@ def _run_config(tuner: Any, config: Any, args: tuple[Any, ...], kwargs: Mapping[
     if config.pre_hook is not None:
         config.pre_hook({**tuner.nargs, **kwargs, **config.all_kwargs()})
     return tuner.fn.run(*args, **kwargs, **config.all_kwargs())
-
-
-@contextlib.contextmanager
-def _writing(context: emulated_triton, writes: bool) -> Iterator[None]:
-    before = context.writes
-    context.writes = before and writes
-    try:
-        yield
-    finally:
-        context.writes = before
