@@ -379,3 +379,33 @@ done:`
 		t.Errorf("a barrier that is never complete: %v", r.Findings)
 	}
 }
+
+// TestMeetThoughSomeEnd has lanes that part, some of which could end before the others are back: those that do not end
+// meet behind the branch all the same, and come to the barrier together.
+func TestMeetThoughSomeEnd(t *testing.T) {
+	const (
+		part = "setp.ge.u32 %p1, %r1, 4; setp.eq.u32 %p2, %r1, END; mov.u32 %r3, 0; A: @%p1 bra L;"
+		meet = "mov.u32 %r2, 1; L: bar.sync 0;"
+		loop = "add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 3; @%p3 bra A;"
+	)
+	for _, c := range []struct {
+		body, end string
+		want      Class
+	}{
+		{part + "@%p2 bra T;" + meet + "ret; T: trap;", "77", ""},
+		{part + "@%p2 trap;" + meet, "77", ""},
+		{part + "@%p2 bra T;" + meet + loop + "ret; T: trap;", "77", ""},
+		{part + "@%p2 bra E;" + meet + "E:", "2", ""},
+		{part + "@%p2 exit;" + meet, "2", ""},
+		{part + "@%p2 bra T;" + meet + "ret; T: mov.u32 %r2, 2; exit;", "2", ""},
+		{part + "@%p2 bra T;" + meet + "ret; T: trap;", "2", Trap},
+		{part + "@%p2 bra T; bar.sync 0; L: mov.u32 %r2, 1; ret; T: trap;", "77", BarrierDivergence},
+	} {
+		r := runModule(t, "", strings.Replace(c.body, "END", c.end, 1), 64, unused(), unused())
+		if c.want == "" {
+			silent(t, r)
+		} else if len(r.Findings) == 0 || r.Findings[0].Class != c.want {
+			t.Errorf("%s: %v, want %s", c.body, r.Findings, c.want)
+		}
+	}
+}

@@ -319,7 +319,7 @@ func (l *lowering) unset(g *ptx.Graph) {
 func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
 	graph := ptx.NewGraph(fn)
 	l.unset(graph)
-	post := graph.PostDominators()
+	meet := graph.Rejoins()
 	for i := f.start; i < f.end; i++ {
 		in := &l.prog.code[i]
 		switch {
@@ -335,7 +335,7 @@ func (l *lowering) branches(fn *ptx.Function, f *lowered, starts []int) {
 			in.target = starts[in.src.Args[0].Label.Index]
 		}
 		in.rejoin = f.end
-		if p := post[graph.BlockOf(in.src.Index)]; p >= 0 {
+		if p := meet[graph.BlockOf(in.src.Index)]; p >= 0 {
 			in.rejoin = starts[graph.Blocks[p].First]
 		}
 	}
