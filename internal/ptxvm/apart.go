@@ -112,7 +112,7 @@ func overlapping(pages []*page) bool {
 			}
 			there++
 			written = written || c.writer.block != 0
-			plain = plain || c.plain
+			plain = plain || c.foreign.plain
 		}
 		if there > 1 && written && plain {
 			return true

@@ -157,7 +157,22 @@ var plantedKernels = []planted{
 		says: "y differs", blocks: 2, threads: 32, schedules: 4,
 		defect: "cvt.rn.f32.s32 %f1, %r3; add.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd2], %f1;",
 		sound:  "red.global.add.u32 [%rd2], %r3;"},
+	{name: "blocks race behind an atomic operation in shared memory", class: Race, says: "of block 0,0,0 has written",
+		blocks: 2,
+		defect: countShared + "add.s32 %r11, %r3, 1000;" + here + "st.global.u32 [%rd3], %r11; L: ret;",
+		sound:  countShared + here + "red.global.add.u32 [%rd3], 1; L: ret;"},
+	{name: "last block writes what all have read", class: Race, says: "of block 0,0,0 has read", blocks: 2,
+		defect: fmt.Sprintf(lastWrites, ""), sound: fmt.Sprintf(lastWrites, "membar.gl;")},
 }
+
+// countShared counts threads in shared memory, and goes on with the first one.
+const countShared = "st.shared.u32 [%r5], 0; bar.sync 0; atom.shared.add.u32 %r10, [%r5], 1; bar.sync 0;" +
+	"setp.ne.s32 %p1, %r2, 0; @%p1 bra L;"
+
+// lastWrites lets the block that takes the second ticket write what both have read.
+const lastWrites = "setp.ne.s32 %%p1, %%r2, 0; @%%p1 bra L; ld.global.u32 %%r10, [%%rd3+8]; %s" +
+	"atom.global.add.u32 %%r11, [%%rd3], 1; and.b32 %%r11, %%r11, 1; setp.ne.s32 %%p2, %%r11, 0; @%%p2 bra L;" +
+	"add.s32 %%r10, %%r10, 1000;" + here + "st.global.u32 [%%rd3+8], %%r10; L: ret;"
 
 func (k *planted) run(t *testing.T, body string) *Result {
 	t.Helper()

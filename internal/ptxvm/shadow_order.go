@@ -75,7 +75,9 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch, c *cell) {
 		return
 	}
 	stamp := c.released
-	r.others = max(r.others, stamp)
+	if t.space != sharedSpace { // there, nobody but the own block publishes anything
+		r.others = max(r.others, stamp)
+	}
 	if old := &c.writer; old.block == uint32(w.cta.number)+1 && old.flags&strongAccess != 0 {
 		if t.space != sharedSpace {
 			stamp = max(stamp, old.stamp)

@@ -211,7 +211,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 			}
 			me.lane, me.bytes, me.flags = uint8(lane), bytes, 0
 			c.enter(&me)
-			c.plain = true
+			c.foreign.plain = true
 		}
 	}
 	return true
@@ -235,7 +235,7 @@ func (r *blockRacing) readsShared(w *warp, s *sweep, me *former) bool {
 			continue
 		}
 		me.lane = uint8(lane)
-		if old := &c.reader; old.stamp != me.stamp && old.flags&manyBlocks == 0 {
+		if c.reader.stamp != me.stamp {
 			c.reader, c.readers = *me, bit
 			continue
 		}
@@ -268,7 +268,7 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 				return false
 			}
 			if old := &c.reader; old.block != 0 &&
-				(old.block != me.block || old.flags&manyBlocks != 0 || old.stamp > floor && c.readers&^bit != 0 ||
+				(old.block != me.block || c.foreign.block != 0 || old.stamp > floor && c.readers&^bit != 0 ||
 					old.warp == me.warp && w.parted(int(old.lane), old.step)) {
 				return false
 			}
@@ -285,7 +285,7 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 			if old := &c.writer; old.block == me.block && old.warp == me.warp && old.step == me.step {
 				me.bytes |= old.bytes // lanes write the bytes of a word together
 			}
-			c.writer, c.plain = me, true
+			c.writer, c.foreign.plain = me, true
 			if silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
 				c.reader, c.readers = former{}, 0
 			}

@@ -17,12 +17,29 @@ import (
 // readers in different barrier intervals the latest count. Stores that leave memory as it is are silent. Lanes of a
 // warp race where they went different ways and did not meet.
 
-// cell is the state of a word, 4 bytes.
+// cell is the state of a word, 4 bytes. It fills a line of a cache.
 type cell struct {
 	writer, reader former
+	foreign        foreign
 	readers        uint32 // warps of the reader's block
 	released       uint32 // stamp up to which accesses were published with atomic operations on the word
-	plain          bool   // there was an access that is not atomic for everybody
+}
+
+// foreign is the latest reader of a block that is not the reader's: a former access without its step.
+type foreign struct {
+	stamp uint32
+	block uint32
+	in    int32
+	warp  uint8
+	lane  uint8
+	kind  uint8 // bytes, and flags above them
+
+	plain bool // of the word: there was an access that is not atomic for everybody
+}
+
+func (f *foreign) former() former {
+	return former{stamp: f.stamp, block: f.block, in: f.in, warp: f.warp, lane: f.lane, bytes: f.kind & 15,
+		flags: f.kind >> 4}
 }
 
 // former is a former access.
@@ -40,7 +57,6 @@ type former struct {
 const (
 	strongAccess   = 1 << iota // atomic, or one that others may wait for
 	swapAccess                 // atom.cas
-	manyBlocks                 // of readers: several blocks
 	narrowAccess               // atomic for its own block only
 	plainForBlocks             // atomic, but after a plain write that was not published for other blocks
 	plainForWarps              // the same for other warps of the block
@@ -63,7 +79,7 @@ const pageWords = 1024
 type page [pageWords]cell
 
 // stateBytes is the size of a cell.
-const stateBytes = 52
+const stateBytes = 64
 
 // blockRacing is the state of a block.
 type blockRacing struct {
@@ -183,7 +199,7 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			}
 			r.acquire(w, in, t, c)
 		}
-		c.plain = c.plain || !in.facts.strong || in.facts.order.narrow
+		c.foreign.plain = c.foreign.plain || !in.facts.strong || in.facts.order.narrow
 		if t.write {
 			now := t.data[done : done+n]
 			r.write(w, in, t, c, &me, t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n])))
@@ -244,6 +260,11 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 			r.between(w, in, t, "writes", "read", &old)
 		}
 	}
+	if changed && c.foreign.block != 0 {
+		if old := c.foreign.former(); clash(&old, me) && !guess(&old, me) && !r.before(w, &old) {
+			r.between(w, in, t, "writes", "read", &old)
+		}
+	}
 	if changed || old.block == 0 || r.before(w, old) {
 		r.inherit(w, in, old, me)
 		if old.block == me.block && old.warp == me.warp && old.step == me.step {
@@ -252,15 +273,15 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 		c.writer = *me
 	}
 	if changed && !r.keeps(w, in, t, &c.reader, me) {
-		c.reader, c.readers = former{}, 0
+		c.reader, c.readers, c.foreign.block = former{}, 0, 0
 	}
 }
 
 // unorderedReader is a former reader of a word that is not ordered before a warp now, if there is one.
 func (r *blockRacing) unorderedReader(w *warp, c *cell) (old former, found bool) {
 	old = c.reader
-	if old.block != uint32(w.cta.number)+1 || old.flags&manyBlocks != 0 {
-		return old, old.block != 0 && old.stamp > r.others
+	if old.block != uint32(w.cta.number)+1 {
+		return old, !r.before(w, &old)
 	}
 	for i := range w.cta.warps {
 		if c.readers>>i&1 == 0 || i == w.index && int(c.reader.warp) != i { // lane and step are those of another warp
@@ -284,17 +305,15 @@ func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
 func (c *cell) enter(me *former) {
 	old := &c.reader
 	bit := uint32(1) << me.warp
-	switch {
-	case old.block == 0 || old.bytes != me.bytes || // readers of different bytes are not mixed up: the latest counts
-		old.block == me.block && old.stamp != me.stamp && old.flags&manyBlocks == 0:
-		c.reader, c.readers = *me, bit
-	case old.block == me.block:
+	if old.block == me.block && old.stamp == me.stamp && old.bytes == me.bytes { // different bytes are not mixed up
 		c.readers |= bit
 		old.flags &^= strongAccess &^ me.flags
-	default:
-		me.flags |= manyBlocks
-		c.reader, c.readers = *me, bit
+		return
 	}
+	if old.block != me.block && old.block != 0 {
+		c.foreign = foreign{old.stamp, old.block, old.in, old.warp, old.lane, old.bytes | old.flags<<4, c.foreign.plain}
+	}
+	c.reader, c.readers = *me, bit
 }
 
 func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former) {
