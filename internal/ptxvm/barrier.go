@@ -61,9 +61,8 @@ func (c *cta) deadlock() {
 	if first == nil {
 		panic("ptxvm: internal error: nothing moves and nothing waits")
 	}
-	first.warp.report(first.in, firstLane(first.mask), Deadlock, "no thread of the block can go on: %s",
+	first.warp.stop(first.in, firstLane(first.mask), Deadlock, "no thread of the block can go on: %s",
 		strings.Join(who, "; "))
-	c.stopped = true
 }
 
 // maxWaiting is how many groups of waiting threads a message names.
@@ -83,7 +82,7 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	lane := firstLane(mask)
 	id := w.get(in.a, lane)
 	if id > 15 {
-		w.report(in, lane, BarrierDivergence, "barrier %d does not exist", id)
+		w.stop(in, lane, BarrierDivergence, "barrier %d does not exist", id)
 		return false
 	}
 	apart := in.bar.aligned && mask != w.alive
@@ -94,6 +93,9 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	b := &w.cta.barriers[id]
 	count := countLanes(mask)
 	if in.b != noRef {
+		if !w.agrees(in, lane, b) {
+			return false
+		}
 		b.expected = int(w.get(in.b, lane))
 		if mask == w.alive { // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
 			count = warpSize
@@ -111,6 +113,28 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	}
 	w.cta.settle(b)
 	return false // paths of this warp may have become ready
+}
+
+// agrees reports whether the number of threads that an instruction says for a barrier is one of whole warps, and the
+// same as those say that are there already. Else it stops the block: what follows means nothing (PTX ISA 9.7.13.1).
+func (w *warp) agrees(in *ins, lane int, b *barrierState) bool {
+	n := int(w.get(in.b, lane))
+	said := ""
+	switch {
+	case !w.cta.grid.checks.has(CheckBarrier):
+		return true
+	case n%warpSize != 0 || n == 0 && in.bar.goesOn:
+		said = fmt.Sprintf("waits for %d threads, which is not a number of whole warps", n)
+	case b.arrived > 0 && b.expected != 0 && b.expected != n:
+		said = fmt.Sprintf("waits for %d threads, where others wait for %d", n, b.expected)
+		if len(b.waiting) > 0 {
+			said += " (" + w.cta.grid.prog.spot(b.waiting[0].in) + ")"
+		}
+	default:
+		return true
+	}
+	w.stop(in, lane, BarrierDivergence, "%s", said)
+	return false
 }
 
 // elsewhere is where other lanes of a warp wait at a barrier, nil if they do not.
@@ -133,9 +157,8 @@ func (w *warp) diverges(in *ins, mask uint32, other *waiting) {
 	if other != nil {
 		where = "wait at " + w.cta.grid.prog.spot(other.in)
 	}
-	w.report(in, firstLane(mask), BarrierDivergence,
+	w.stop(in, firstLane(mask), BarrierDivergence,
 		"lanes %#08x arrive, but all of a warp must arrive together, and lanes %#08x %s", mask, w.alive&^mask, where)
-	w.cta.stopped = true
 }
 
 // expected is how many threads a barrier waits for.

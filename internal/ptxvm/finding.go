@@ -144,10 +144,22 @@ func (f *findings) sorted() (list []Finding, dropped int) {
 
 // report adds a finding about a lane, and returns it for what else is to be said; nil if it is known or not asked for.
 func (w *warp) report(in *ins, lane int, class Class, format string, args ...any) *Finding {
-	c := w.cta
-	if check, ok := classChecks[class]; ok && !c.grid.checks.has(check) {
+	if check, ok := classChecks[class]; ok && !w.cta.grid.checks.has(check) {
 		return nil
 	}
+	return w.note(in, lane, class, format, args...)
+}
+
+// stop ends the block of a warp with a finding, whatever is looked for: what a block has not done must not pass for a
+// result.
+func (w *warp) stop(in *ins, lane int, class Class, format string, args ...any) {
+	w.note(in, lane, class, format, args...)
+	w.cta.stopped = true
+}
+
+// note adds a finding, or counts one that is known and returns nil.
+func (w *warp) note(in *ins, lane int, class Class, format string, args ...any) *Finding {
+	c := w.cta
 	key := findingKey{class: class, in: in.src}
 	if c.worker.findings.again(key) {
 		return nil

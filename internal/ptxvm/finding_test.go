@@ -172,3 +172,26 @@ func TestLimits(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestStopsAreAlwaysFound: a block that cannot go on has a finding with all checks off, too, or what it has not done
+// would pass for a result.
+func TestStopsAreAlwaysFound(t *testing.T) {
+	for _, c := range []struct {
+		body  string
+		class Class
+	}{
+		{"setp.lt.u32 %p1, %r2, 16; @%p1 bra L; bar.sync 0; L: add.s32 %r10, %r2, 1; bar.sync 0;", BarrierDivergence},
+		{"bar.sync 16;", BarrierDivergence},
+		{"setp.lt.u32 %p1, %r2, 16; @%p1 bra L; shfl.sync.idx.b32 %r10, %r2, 0, 31, -1; L:", BadMask},
+		{"shfl.sync.idx.b32 %r10, %r2, 0, 31, 1;", BadMask},
+		{"mbarrier.arrive.shared.b64 %rd20, [s];", BarrierDivergence},
+		{"A: .branchtargets L; brx.idx %r2, A; L:", OutOfBoundsRead},
+	} {
+		l := textLaunch(1, 32)
+		l.Checks = NoChecks
+		r := run(t, loadText(t, kernelText(c.body+storeOwn)), l)
+		if len(r.Findings) != 1 || r.Findings[0].Class != c.class {
+			t.Errorf("%s: %s, want %s", c.body, list(r), c.class)
+		}
+	}
+}

@@ -38,9 +38,8 @@ func (w *warp) meet(i int, in *ins, mask uint32) bool {
 		members := all[lane]
 		same = same && members == first
 		if members>>lane&1 == 0 {
-			w.report(in, lane, BadMask, "member mask %#08x does not name lane %d, which executes the instruction", members,
+			w.stop(in, lane, BadMask, "member mask %#08x does not name lane %d, which executes the instruction", members,
 				lane)
-			w.cta.stopped = true
 			return false
 		}
 	}
@@ -81,9 +80,8 @@ func (w *warp) groups(in *ins, lanes uint32, named func(lane int) uint32) {
 		for m := group; m != 0; m &= m - 1 {
 			other := bits.TrailingZeros32(m)
 			if theirs := named(other); theirs != members {
-				w.report(in, other, BadMask, "member mask %#08x differs from that of lane %d, %#08x, which names this lane",
+				w.stop(in, other, BadMask, "member mask %#08x differs from that of lane %d, %#08x, which names this lane",
 					theirs, lane, members)
-				w.cta.stopped = true
 				return
 			}
 		}
@@ -166,6 +164,5 @@ func (w *warp) missing() {
 	taking := w.taking(i)
 	lane := bits.TrailingZeros32(taking)
 	members := uint32(w.get(in.c, lane)) & w.alive
-	w.report(in, lane, BadMask, "member mask %#08x names lanes %#08x that do not come here", members, members&^taking)
-	w.cta.stopped = true
+	w.stop(in, lane, BadMask, "member mask %#08x names lanes %#08x that do not come here", members, members&^taking)
 }

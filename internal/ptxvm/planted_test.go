@@ -163,6 +163,10 @@ var plantedKernels = []planted{
 		sound:  countShared + here + "red.global.add.u32 [%rd3], 1; L: ret;"},
 	{name: "last block writes what all have read", class: Race, says: "of block 0,0,0 has read", blocks: 2,
 		defect: fmt.Sprintf(lastWrites, ""), sound: fmt.Sprintf(lastWrites, "membar.gl;")},
+	{name: "other number of threads at a barrier", class: BarrierDivergence, says: "where others wait for 64 (k.cu:1)",
+		defect: fmt.Sprintf(arriveLate, 32), sound: fmt.Sprintf(arriveLate, 64)},
+	{name: "number of threads that is not one of warps", class: BarrierDivergence, says: "48 threads",
+		defect: here + "bar.sync 1, 48;", sound: here + "bar.sync 1, 64;"},
 }
 
 // countShared counts threads in shared memory, and goes on with the first one.
@@ -173,6 +177,10 @@ const countShared = "st.shared.u32 [%r5], 0; bar.sync 0; atom.shared.add.u32 %r1
 const lastWrites = "setp.ne.s32 %%p1, %%r2, 0; @%%p1 bra L; ld.global.u32 %%r10, [%%rd3+8]; %s" +
 	"atom.global.add.u32 %%r11, [%%rd3], 1; and.b32 %%r11, %%r11, 1; setp.ne.s32 %%p2, %%r11, 0; @%%p2 bra L;" +
 	"add.s32 %%r10, %%r10, 1000;" + here + "st.global.u32 [%%rd3+8], %%r10; L: ret;"
+
+// arriveLate lets the first warp wait for the second one.
+const arriveLate = "setp.ge.s32 %%p1, %%r2, 32; @%%p1 bra A;" + elsewhere + "bar.sync 1, 64; bra L; A:" + here +
+	"bar.arrive 1, %d; L: ret;"
 
 func (k *planted) run(t *testing.T, body string) *Result {
 	t.Helper()

@@ -118,9 +118,8 @@ func (b *builder) keep(f *frame) {
 	b.emit(ins{d: noRef, flow: unchanged, run: func(w *warp, in *ins) {
 		for lane := range w.lanes() {
 			if len(w.saved[lane]) == maxDepth {
-				w.report(in, lane, OutOfBoundsWrite, "%d calls of functions that call themselves are open: the stack is full",
+				w.stop(in, lane, OutOfBoundsWrite, "%d calls of functions that call themselves are open: the stack is full",
 					maxDepth)
-				w.cta.stopped = true
 				return
 			}
 			w.saved[lane] = append(w.saved[lane], f.of(w, lane))

@@ -220,8 +220,7 @@ func asyncArrive(b *builder) {
 			at := w.barrierAt(in, lane)
 			if s := w.phase(in, lane, at); s != nil && again {
 				if !s.arrive(1) {
-					w.report(in, lane, BarrierDivergence, "an arrival at a barrier that waits for none")
-					w.cta.stopped = true
+					w.stop(in, lane, BarrierDivergence, "an arrival at a barrier that waits for none")
 				}
 				w.setPhase(in, lane, at, s)
 			}

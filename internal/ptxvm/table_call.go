@@ -156,9 +156,8 @@ func (b *builder) indirect(target *ptx.Operand, list, results, params []ptx.Oper
 	}
 	b.emit(ins{a: address, run: func(w *warp, in *ins) {
 		lane := firstLane(w.mask)
-		w.report(in, lane, OutOfBoundsRead, "calls address %#x, where there is no function with these parameters",
+		w.stop(in, lane, OutOfBoundsRead, "calls address %#x, where there is no function with these parameters",
 			w.get(in.a, lane))
-		w.cta.stopped = true
 	}})
 	end := len(b.prog.code)
 	for i, at := range leaving {
@@ -317,9 +316,8 @@ func (b *builder) service(fn *ptx.Function, results, params []ptx.Operand) {
 		b.emit(ins{run: func(w *warp, in *ins) {
 			lane := firstLane(w.mask)
 			text := func(i int) string { return w.text(in, lane, w.passed(in, from[i], lane)) }
-			w.report(in, lane, Assertion, "assertion failed: %s (%s:%d, %s)", text(0), text(1),
+			w.stop(in, lane, Assertion, "assertion failed: %s (%s:%d, %s)", text(0), text(1),
 				uint32(w.passed(in, from[2], lane)), text(3))
-			w.cta.stopped = true
 		}})
 	default:
 		b.fail(b.in.Pos, "", "function %s has no body", fn.Name)

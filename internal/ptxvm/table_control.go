@@ -11,8 +11,7 @@ var controlRows = []row{
 	{syntax: "exit", build: func(b *builder) { b.out.kind = finish }},
 	{syntax: "trap", build: func(b *builder) {
 		b.out.run = func(w *warp, in *ins) {
-			w.report(in, firstLane(w.mask), Trap, "executes trap")
-			w.cta.stopped = true
+			w.stop(in, firstLane(w.mask), Trap, "executes trap")
 		}
 	}},
 	{syntax: "bar [.cta] .sync", build: buildBarrier},

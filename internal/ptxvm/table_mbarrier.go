@@ -75,8 +75,7 @@ func (w *warp) barrierAt(in *ins, lane int) uint64 {
 func (w *warp) phase(in *ins, lane int, at uint64) *phase {
 	v := getBytes(w.reach(in, inShared, lane, at, 8, true), 8)
 	if v>>63 == 0 {
-		w.report(in, lane, BarrierDivergence, "there is no initialised barrier at %#x", at)
-		w.cta.stopped = true
+		w.stop(in, lane, BarrierDivergence, "there is no initialised barrier at %#x", at)
 		return nil
 	}
 	return unpackPhase(v)
@@ -84,9 +83,8 @@ func (w *warp) phase(in *ins, lane int, at uint64) *phase {
 
 func (w *warp) setPhase(in *ins, lane int, at uint64, s *phase) {
 	if s.tx > maxArrivals || s.tx < -maxArrivals {
-		w.report(in, lane, BarrierDivergence, "the barrier at %#x waits for %d bytes, at most %d are possible", at,
+		w.stop(in, lane, BarrierDivergence, "the barrier at %#x waits for %d bytes, at most %d are possible", at,
 			s.tx, maxArrivals)
-		w.cta.stopped = true
 		return
 	}
 	putBytes(w.reach(in, inShared, lane, at, 8, true), s.pack(), 8)
@@ -108,8 +106,7 @@ func mbarrierInit(b *builder) {
 			}
 			n := int(w.get(in.a, lane))
 			if n < 1 || n > maxArrivals {
-				w.report(in, lane, BarrierDivergence, "a barrier of %d arrivals; 1 to %d are possible", n, maxArrivals)
-				w.cta.stopped = true
+				w.stop(in, lane, BarrierDivergence, "a barrier of %d arrivals; 1 to %d are possible", n, maxArrivals)
 				return
 			}
 			putBytes(data, (&phase{expected: n, pending: n}).pack(), 8)
@@ -169,8 +166,7 @@ func mbarrierArrive(b *builder) {
 				s.expected -= n
 			}
 			if noComplete && n >= s.pending || !s.arrive(n) {
-				w.report(in, lane, BarrierDivergence, "%d arrivals at a barrier that waits for %d", n, s.pending)
-				w.cta.stopped = true
+				w.stop(in, lane, BarrierDivergence, "%d arrivals at a barrier that waits for %d", n, s.pending)
 				return
 			}
 			w.setPhase(in, lane, at, s)

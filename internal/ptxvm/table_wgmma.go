@@ -246,8 +246,7 @@ func (w *warp) ask64(in *ins, u *wgmmaUse) {
 		same := w.get(u.descB, lane) == s.b && (u.descA == noRef || w.get(u.descA, lane) == s.a) &&
 			w.get(u.scale, lane) != 0 != u.scaleFlip == s.scale
 		if !same {
-			w.report(in, lane, BarrierDivergence, "lanes 0 and %d of a warp have different descriptors or scale-d", lane)
-			w.cta.stopped = true
+			w.stop(in, lane, BarrierDivergence, "lanes 0 and %d of a warp have different descriptors or scale-d", lane)
 			return
 		}
 	}
@@ -355,9 +354,9 @@ func (w *warp) inStep(in *ins, s step) bool {
 	first := w.index - at
 	switch {
 	case w.mask != allLanes:
-		w.report(in, firstLane(w.mask), BadMask, "lanes %#08x execute it, but it needs all 32 of each of four warps", w.mask)
+		w.stop(in, firstLane(w.mask), BadMask, "lanes %#08x execute it, but it needs all 32 of each of four warps", w.mask)
 	case first+groupWarps > len(w.cta.warps):
-		w.report(in, 0, BarrierDivergence, "it needs four warps, and the block ends after %d of warps %d to %d",
+		w.stop(in, 0, BarrierDivergence, "it needs four warps, and the block ends after %d of warps %d to %d",
 			len(w.cta.warps)-first, first, first+groupWarps-1)
 	default:
 		g := &w.cta.groups[w.index/groupWarps]
@@ -366,11 +365,11 @@ func (w *warp) inStep(in *ins, s step) bool {
 			g.steps = append(g.steps, s)
 		}
 		if other := &g.steps[n]; other.in != in {
-			w.report(in, 0, BarrierDivergence, "warp %d executes %s (%s) instead; all warps of a warpgroup must execute the "+
+			w.stop(in, 0, BarrierDivergence, "warp %d executes %s (%s) instead; all warps of a warpgroup must execute the "+
 				"same", other.warp, other.in.src.Mnemonic(), w.cta.grid.prog.spot(other.in))
 			break
 		} else if other.a != s.a || other.b != s.b || other.scale != s.scale {
-			w.report(in, 0, BarrierDivergence, "warp %d of the warpgroup has different descriptors or scale-d", other.warp)
+			w.stop(in, 0, BarrierDivergence, "warp %d of the warpgroup has different descriptors or scale-d", other.warp)
 			break
 		}
 		g.done[at]++
@@ -379,7 +378,6 @@ func (w *warp) inStep(in *ins, s step) bool {
 		}
 		return true
 	}
-	w.cta.stopped = true
 	return false
 }
 
@@ -400,7 +398,6 @@ func (c *cta) ended(w *warp) {
 	}
 	s := &g.steps[0]
 	missing := first + slices.Index(g.done[:], g.first)
-	c.warps[s.warp].report(s.in, 0, BarrierDivergence, "warp %d of the warpgroup ends without it; all four must execute "+
+	c.warps[s.warp].stop(s.in, 0, BarrierDivergence, "warp %d of the warpgroup ends without it; all four must execute "+
 		"it", missing)
-	c.stopped = true
 }

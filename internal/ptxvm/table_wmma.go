@@ -196,8 +196,7 @@ func (w *warp) whole32(in *ins) bool {
 	if w.mask == allLanes {
 		return true
 	}
-	w.report(in, firstLane(w.mask), BadMask, "lanes %#08x execute it, but it needs all 32 of a warp", w.mask)
-	w.cta.stopped = true
+	w.stop(in, firstLane(w.mask), BadMask, "lanes %#08x execute it, but it needs all 32 of a warp", w.mask)
 	return false
 }
 

@@ -345,8 +345,7 @@ func (w *warp) fan(i int, in *ins, mask uint32) bool {
 		lane := bits.TrailingZeros32(m)
 		index := w.get(in.a, lane)
 		if index >= uint64(len(in.targets)) {
-			w.report(in, lane, OutOfBoundsRead, "branches to place %d of a list of %d", index, len(in.targets))
-			w.cta.stopped = true
+			w.stop(in, lane, OutOfBoundsRead, "branches to place %d of a list of %d", index, len(in.targets))
 			return false
 		}
 		add(in.targets[index], 1<<lane)
