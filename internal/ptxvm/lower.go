@@ -194,7 +194,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 			}
 			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
 			l.symbols[key] = symbol{globalSpace, at, size}
-			l.module = at + uint64(size) + guardGap
+			l.module = at + uint64(size) + variableGap
 			l.prog.variables = append(l.prog.variables, variable{n.Name, at, make([]byte, size), v.Space == "const"})
 			if n.Init != nil {
 				l.inits = append(l.inits, initial{v, n.Init, len(l.prog.variables) - 1})

@@ -9,8 +9,12 @@ import (
 
 // This file implements memory: buffers of a launch, and how addresses find them.
 
-// guardGap is the space between two buffers, in bytes: an access that misses a buffer by less than this hits nothing.
-const guardGap = 1 << 16
+// bufferGap is the space between two buffers of a launch, in bytes: an access that misses a buffer by less than this
+// hits nothing. No index of 32 bits of elements of 8 bytes reaches another buffer.
+const bufferGap = 1 << 34
+
+// variableGap is the same for variables of a module, of which there may be many.
+const variableGap = 1 << 16
 
 // bufferAlign is what addresses of buffers are multiples of, but for the residues that launches ask for: cudaMalloc
 // gives no less.
@@ -118,7 +122,7 @@ func (m *memory) add(a *Arg) *buffer {
 	at := uint64(heapBase)
 	if n := len(m.buffers); n > 0 {
 		last := m.buffers[n-1]
-		at = max(at, (last.base+uint64(len(last.data))+guardGap+bufferAlign-1)/bufferAlign*bufferAlign)
+		at = max(at, (last.base+uint64(len(last.data))+bufferGap+bufferAlign-1)/bufferAlign*bufferAlign)
 	}
 	b := &buffer{name: a.Name, base: at + uint64(a.Residue), data: a.Buffer, arg: a, index: len(m.buffers)}
 	m.buffers = append(m.buffers, b)

@@ -234,3 +234,15 @@ st.global.u32 [%rd2+32], %r9;`
 	silent(t, runModule(t, module, body, 1, unused(), y))
 	equal(t, "values", y, pack[uint32](12, 11, 13, 1, 2, 4, 8, 16, 1))
 }
+
+// TestFarFromTheBuffer has indices that are wrong by much: none of 32 bits comes to another buffer.
+func TestFarFromTheBuffer(t *testing.T) {
+	for _, index := range []string{"0x4040", "1000000", "0x7fffffff", "-0x80000000", "-0x4040"} {
+		y := make([]byte, 1<<16)
+		r := runModule(t, "", "mov.s32 %r2, "+index+"; mul.wide.s32 %rd9, %r2, 8; add.s64 %rd9, %rd1, %rd9;"+
+			"ld.global.u64 %rd8, [%rd9]; st.global.u64 [%rd2], %rd8;", 1, y, y)
+		if len(r.Findings) == 0 || r.Findings[0].Class != OutOfBoundsRead {
+			t.Errorf("index %s: %v", index, r.Findings)
+		}
+	}
+}
