@@ -257,9 +257,12 @@ func (e *emulating) stored(i int, from *wire.EmulateArg, a *launchfile.Arg, bad 
 		if a.Data == nil {
 			a.Data = []byte{}
 		}
-		return nil
+		return validParts(from, a, bad)
 	}
 	first := &e.launch.Args[owner]
+	if len(from.Valid) > 0 {
+		return bad("the parts of a storage that are valid belong to its first tensor, %s", cut(first.Name, 100))
+	}
 	if int64(first.Residue) != from.Address {
 		return bad("address is %d, that of the same storage before is %d", from.Address, first.Residue)
 	}
@@ -267,6 +270,21 @@ func (e *emulating) stored(i int, from *wire.EmulateArg, a *launchfile.Arg, bad 
 		first.Role = launchfile.InOut
 	}
 	a.Of = owner + 1
+	return nil
+}
+
+// validParts are the parts of a storage that may be accessed.
+func validParts(from *wire.EmulateArg, a *launchfile.Arg, bad func(string, ...any) error) error {
+	if len(from.Valid) > launchfile.MaxParts {
+		return bad("valid has %d parts, at most %d are possible", len(from.Valid), launchfile.MaxParts)
+	}
+	elems := int64(len(a.Data) / a.DType.Size())
+	for i, part := range from.Valid {
+		if len(part) != 2 || part[0] < 0 || part[1] < 0 || part[0] > elems || part[1] > elems-part[0] {
+			return bad("part %d of valid is %d, want [first, count] in the %d elements of the storage", i, part, elems)
+		}
+		a.Valid = append(a.Valid, [2]int{int(part[0]), int(part[1])})
+	}
 	return nil
 }
 
@@ -283,8 +301,8 @@ func (e *emulating) unfilled(i int, from *wire.EmulateArg, a *launchfile.Arg, ba
 			return bad("a tensor before is called %q, too", cut(a.Name, 100))
 		}
 	}
-	if from.Offset != 0 {
-		return bad("a tensor without storage has no offset")
+	if from.Offset != 0 || len(from.Valid) > 0 {
+		return bad("a tensor without storage has no offset, and no parts that are valid")
 	}
 	var err error
 	if a.Shape, err = tensor.ParseShape(from.Shape); err == nil {

@@ -178,6 +178,12 @@ func TestEmulate(t *testing.T) {
 	if err != nil || doc.Status != "failed" || doc.Findings[0].Class != "oob_write" || doc.PTX != "mine.ptx" {
 		t.Errorf("%+v, %v", doc, err)
 	}
+	// Parts of a storage: what lies between is outside.
+	h.Args[3].Value, h.Args[0].Valid = "2", [][]int64{{2, 2}, {0, 1}}
+	doc, _, err = emulated(t.Context(), t, c, h, four)
+	if err != nil || doc.Status != "failed" || doc.Findings[0].Class != "oob_read" || doc.Findings[0].Thread[0] != 1 {
+		t.Errorf("%+v, %v", doc, err)
+	}
 	// Scalars without a dtype have that of their parameters.
 	h = launchOf("3")
 	h.Args[2], h.Args[3] = wire.EmulateArg{Kind: "scalar", Value: "-1"}, wire.EmulateArg{Kind: "scalar", Value: "3"}
@@ -284,6 +290,15 @@ func TestEmulateRefuses(t *testing.T) {
 			h.Args[1] = h.Args[0]
 			h.Args[1].Address = 4
 		}, "that of the same storage before is 0"},
+		"valid": {func(h *wire.EmulateHeader) { h.Args[0].Valid = [][]int64{{0, 1}, {1, 3}} },
+			"part 1 of valid is [1 3], want [first, count] in the 3 elements"},
+		"negative part": {func(h *wire.EmulateHeader) { h.Args[0].Valid = [][]int64{{-1, 1}} }, "part 0 of valid"},
+		"long part":     {func(h *wire.EmulateHeader) { h.Args[0].Valid = [][]int64{{0, 1, 2}} }, "part 0 of valid"},
+		"part of none":  {func(h *wire.EmulateHeader) { h.Args[1].Valid = [][]int64{{0, 1}} }, "no parts that are valid"},
+		"part of a second": {func(h *wire.EmulateHeader) {
+			h.Args[1] = h.Args[0]
+			h.Args[1].Valid = [][]int64{{0, 1}}
+		}, "belong to its first tensor, x"},
 		"shape":  {func(h *wire.EmulateHeader) { h.Args[1].Shape = []int64{-1} }, "args[1]: "},
 		"memory": {func(h *wire.EmulateHeader) { h.Args[1].Shape = []int64{1<<30 + 1} }, "at most 4294967296"},
 		"named as another": {func(h *wire.EmulateHeader) { h.Args[1].Name = "x" },

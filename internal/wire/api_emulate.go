@@ -42,6 +42,10 @@ type EmulateArg struct {
 	Storage string `json:"storage,omitempty"`
 	Offset  int64  `json:"offset,omitempty"`
 	Address int64  `json:"address,omitempty"`
+
+	// Valid are the parts of the storage that the kernel may access, each the first element and how many there are, in
+	// elements of the dtype; none: all of it. The first tensor of a storage has them.
+	Valid [][]int64 `json:"valid,omitempty"`
 }
 
 // EmulateReply is what came of a launch. The storages that the kernel was allowed to write follow it as an image, with

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import gpuemu
-from gpuemu import Client, ClientError, EmulationError, cuda_kernel, raw_kernel
+from gpuemu import Client, ClientError, EmulationError, _launch, cuda_kernel, raw_kernel
 
 # y[i] = max(x[i], s) for i below n
 RELU = """//
@@ -268,3 +268,37 @@ def test_cuda_source(tmp_path: Path) -> None:
         kernel(1, 128, (x, y, 100))
     with pytest.raises(ClientError, match=r"kernel\.cu.*LEAST"):
         cuda_kernel(SOURCE)(1, 1, (x, y, 1))
+
+
+def test_between_the_rows_of_a_view(client: Client) -> None:
+    whole = np.zeros((8, 32), np.float32)
+    rows = whole[:, :16]
+    copied = np.zeros(256, np.float32)
+    for n, found in ((16, set()), (17, {"oob_read"})):
+        args = {"x": rows, "y": copied, "s": 0, "n": n}
+        result = client.emulate(RELU, grid=1, block=32, args=args)
+        assert kinds(result) == found
+    assert "byte 64 of x, behind the valid part from 0 to 64" in result.findings[0].message
+    assert kinds(client.emulate(RELU, grid=1, block=32, args=args, bounds="storage")) == set()
+    both = [rows, whole[:, 16:], 0, 1]  # they cover everything together
+    assert kinds(client.emulate(RELU, grid=1, block=1, args=both)) == set()
+    assert kinds(client.emulate(RELU, grid=1, block=1, args=[whole.T[:16], copied, 0, 1])) == set()
+
+
+def test_parts_of_arrays() -> None:
+    a = np.zeros((6, 8, 10), np.int16)
+    at = a.__array_interface__["data"][0]
+
+    def parts(view: np.ndarray[Any, Any]) -> list[tuple[int, int]]:
+        memory = _launch._numpy_memory(view, "view")
+        assert min(p[0] for p in memory.parts) == memory.low and max(p[1] for p in memory.parts) == memory.high
+        return sorted((begin - at, end - at) for begin, end in memory.parts)
+
+    assert parts(a) == parts(a.T) == parts(a[::-1, :, ::-1]) == [(0, 960)]
+    assert parts(a[2:4]) == [(320, 640)]
+    assert parts(a[:, 1:3]) == parts(a[::-1, 1:3].T) == [(160 * i + 20, 160 * i + 60) for i in range(6)]
+    assert parts(a[0, 0, ::3]) == [(0, 2), (6, 8), (12, 14), (18, 20)]
+    assert parts(np.broadcast_to(a[0, 0], (5, 10))) == [(0, 20)]
+    assert parts(np.lib.stride_tricks.sliding_window_view(a[0, 0], 3)) == [(0, 20)]
+    many = np.zeros((100, 100, 4), np.int8)[:, :, :2]  # ten thousand pieces are too many, a hundred rows are not
+    assert len(_launch._numpy_memory(many[:, :50], "view").parts) == 100

@@ -1,13 +1,14 @@
 """Launches on arrays of this process: their memory goes to the emulator, and what the kernel wrote comes back.
 
 Arrays that overlap are one piece of memory: a kernel sees through one what it wrote through the other. What no array
-covers is out of bounds, also within the storage that the arrays are views of; bounds="storage" allows all of that. The
-emulator keeps addresses modulo 256: what is aligned here is aligned there.
+covers is out of bounds, also within the storage that the arrays are views of, and between the rows of a view;
+bounds="storage" allows all of that. The emulator keeps addresses modulo 256: what is aligned here is aligned there.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 LAUNCH_TYPE = "application/vnd.gpuemu.launch"
 RESIDUES = 256  # of addresses that are told apart
 INLINE = 1 << 18  # bytes of tensors that go through the socket: a shared file costs more to make
+MAX_PARTS = 4096  # pieces of memory of one array that are told apart
 SILENCE = 600.0  # seconds that a launch may take at least; the daemon says nothing meanwhile
 
 
@@ -53,6 +55,7 @@ class Memory:
     low: int
     high: int
     item: int  # bytes of an element
+    parts: list[tuple[int, int]]  # of it that elements lie in, each its first byte and the one behind its last
     writeable: bool = True
 
 
@@ -64,6 +67,17 @@ class Region:
     high: int
     names: list[str]
     writeable: bool
+    parts: list[tuple[int, int]]
+
+    def valid(self) -> list[tuple[int, int]]:
+        """Parts that an argument covers, each where it begins and how many bytes it has; none: all of it."""
+        merged: list[tuple[int, int]] = []
+        for begin, end in sorted(self.parts):
+            if merged and begin <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((begin, end))
+        return [(begin - self.low, end - begin) for begin, end in merged] if len(merged) > 1 else []
 
     def bytes(self) -> np.ndarray[Any, Any]:
         """The memory itself."""
@@ -93,17 +107,34 @@ def _extent(pointer: int, shape: Sequence[int], strides: Sequence[int], item: in
     return pointer + sum(s for s in steps if s < 0), pointer + sum(s for s in steps if s > 0) + item
 
 
+def _parts_of(pointer: int, shape: Sequence[int], strides: Sequence[int], item: int) -> list[tuple[int, int]]:
+    """The memory of an array in pieces without gaps. Of more than MAX_PARTS the smallest gaps count as covered."""
+    if 0 in shape:
+        return []
+    dims = sorted((abs(s), n) for n, s in zip(shape, strides) if n > 1)
+    size = item
+    while dims and (dims[0][0] <= size or math.prod(n for _, n in dims) > MAX_PARTS):
+        stride, n = dims.pop(0)
+        size += (n - 1) * stride
+    begins = [_extent(pointer, shape, strides, item)[0]]
+    for stride, n in dims:
+        begins = [begin + i * stride for i in range(n) for begin in begins]
+    return [(begin, begin + size) for begin in begins]
+
+
 def _numpy_memory(array: np.ndarray[Any, Any], bounds: str) -> Memory:
     if array.dtype.hasobject:
         raise ClientError(f"an array has the dtype {array.dtype}", hint="references to Python objects are no numbers")
     pointer = int(array.__array_interface__["data"][0])
     low, high = _extent(pointer, array.shape, array.strides, array.itemsize)
+    parts = _parts_of(pointer, array.shape, array.strides, array.itemsize)
     if bounds == "storage":
         root = array
         while isinstance(root.base, np.ndarray):
             root = root.base
         low, high = _extent(int(root.__array_interface__["data"][0]), root.shape, root.strides, root.itemsize)
-    return Memory(pointer, low, high, array.itemsize, bool(array.flags.writeable))
+        parts = [(low, high)]
+    return Memory(pointer, low, high, array.itemsize, parts, bool(array.flags.writeable))
 
 
 def _tensor_memory(tensor: Any, bounds: str) -> Memory:
@@ -114,13 +145,16 @@ def _tensor_memory(tensor: Any, bounds: str) -> Memory:
     if device != "cpu":
         raise ClientError(f"a tensor is on {device}", hint="emulated kernels take tensors on the CPU")
     pointer, item = int(tensor.data_ptr()), int(tensor.element_size())
-    low, high = _extent(pointer, tuple(tensor.shape), [int(s) * item for s in tensor.stride()], item)
+    shape, strides = tuple(tensor.shape), [int(s) * item for s in tensor.stride()]
+    low, high = _extent(pointer, shape, strides, item)
+    parts = _parts_of(pointer, shape, strides, item)
     if bounds == "storage" and low != high:
         untyped = getattr(tensor, "untyped_storage", None)  # since torch 2.0
         storage = untyped() if untyped is not None else tensor.storage()
         low = int(storage.data_ptr())
         high = low + int(storage.nbytes())
-    return Memory(pointer, low, high, item)
+        parts = [(low, high)]
+    return Memory(pointer, low, high, item, parts)
 
 
 def _array_of_tensor(tensor: Any) -> np.ndarray[Any, Any]:
@@ -144,8 +178,9 @@ def regions(memories: Sequence[tuple[str, Memory]]) -> list[Region]:
             last.high = max(last.high, m.high)
             last.names.append(name)
             last.writeable = last.writeable and m.writeable
+            last.parts += m.parts
         else:
-            out.append(Region(m.low, m.high, [name], m.writeable))
+            out.append(Region(m.low, m.high, [name], m.writeable, list(m.parts)))
     return out
 
 
@@ -253,12 +288,16 @@ class Launch:
         """Executes the launch, and writes what the kernel wrote to the arrays."""
         self._check_outputs()
         pieces = {f"m{i}": piece for i, piece in enumerate(regions(self._memories))}
+        known: set[str] = set()  # pieces that an argument before has
         for arg in self.header["args"]:
             memory = arg.pop("memory", None)
             if memory is not None:
                 key, piece = _region_of(pieces, memory)
                 arg.update(storage=key, offset=memory.pointer - piece.low, address=piece.low % RESIDUES)
                 arg["name"] = "/".join(piece.names)  # what findings call it
+                if key not in known and (valid := piece.valid()):
+                    arg.update(dtype="uint8", valid=valid)  # in bytes
+                known.add(key)
         reply, image = _exchange(client, self.header, {key: piece.bytes() for key, piece in pieces.items()})
         result = parse_emulation(reply["emulation"])
         for key, (_, _, data) in image.items():
