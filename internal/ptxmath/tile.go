@@ -65,33 +65,44 @@ func (f Input) decode(sig, exp []int32, x []uint32) {
 // Rows decodes rows of A, each with depth elements; x is row by row.
 func (t *Core) Rows(r *Rows, in Input, x []uint32, depth int) {
 	r.depth = depth
-	in.decode(r.sig[:], r.exp[:], x)
-	for i := 0; t.Converted && i < len(x); i += depth {
-		regroup(r.sig[i:i+depth], r.exp[i:i+depth], 1)
+	if t.Converted {
+		in.convert(r.sig[:], r.exp[:], x, depth, 1)
+		return
 	}
+	in.decode(r.sig[:], r.exp[:], x)
 }
 
 // Columns decodes eight columns of B; x[k·Width] is the first of the elements with the same k.
 func (t *Core) Columns(c *Columns, in Input, x []uint32) {
-	in.decode(c.sig[:], c.exp[:], x)
 	if t.Converted {
-		regroup(c.sig[:len(x)], c.exp[:len(x)], Width)
+		in.convert(c.sig[:], c.exp[:], x, len(x)/Width, Width)
+		return
 	}
+	in.decode(c.sig[:], c.exp[:], x)
 }
 
-// regroup sorts elements for [Core.Converted]: those of the first sum come first. Each k has width of them.
-func regroup(sig, exp []int32, width int) {
-	var x [Depth * Width]Elem
-	for i := range sig {
-		k := i / width
-		at := k>>2<<1 | k&1
-		if k&2 != 0 {
-			at += len(sig) / width / 2
-		}
-		x[at*width+i%width] = Elem{sig: sig[i], exp: exp[i]}.asF16()
+// converted has the elements of e4m3 and e5m2 as f16.
+var converted = func() (all [2][256]Elem) {
+	for x := range uint32(256) {
+		all[0][x], all[1][x] = InE4M3.Decode(x).asF16(), InE5M2.Decode(x).asF16()
 	}
-	for i := range sig {
-		sig[i], exp[i] = x[i].sig, x[i].exp
+	return all
+}()
+
+// convert decodes elements for [Core.Converted]: those of the first sum come first. Each k has width of them.
+func (f Input) convert(sig, exp []int32, x []uint32, depth, width int) {
+	values := &converted[f-InE4M3]
+	for first := 0; first < len(x); first += depth * width {
+		for k := range depth {
+			at := k>>2<<1 | k&1
+			if k&2 != 0 {
+				at += depth / 2
+			}
+			s, e := sig[first+at*width:][:width], exp[first+at*width:][:width]
+			for i, v := range x[first+k*width:][:width] {
+				s[i], e[i] = values[v&255].sig, values[v&255].exp
+			}
+		}
 	}
 }
 
