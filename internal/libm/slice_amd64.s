@@ -1,8 +1,8 @@
 //go:build !purego
 
-// This file implements Exp, Exp2, Log and Sincos for AVX2, four arguments at a time, operation by operation as the Go code
-// has them: no operation is fused, so every lane has the bits of the scalar function. A group in which some argument
-// takes another path of the scalar function ends the loop.
+// This file implements Exp, Exp2, Log and Sincos for AVX2, four arguments at a time, operation by operation as the Go
+// code has them: no operation is fused, so every lane has the bits of the scalar function. A group in which some
+// argument takes another path of the scalar function ends the loop.
 //
 // Table entries are fetched by scalar loads: the indices go through the stack. R12 points to the constants of exp and
 // log, R13 to the bit patterns of log, SI to the constants of sincos, each four times.
@@ -152,9 +152,9 @@
 	VADDPD Y2, Y4, Y4
 
 // SINCOS takes x in Y0 to its sine in Y3 and its cosine in Y4. Y15 is the |x| mask, Y14 the sign bit; all others are
-// clobbered. In the order of the code: n in the low bits of Y13; t; w, a, b, the rest hi (Y1) and lo (Y4); its sign (Y12),
-// a and da; d (Y0) and the table's sin, sinLo, cos, cosLo, cosLess1 (Y5, Y10, Y7, Y11, Y9); sd (Y3) and cd (Y4); the sum
-// for the sine (Y1) and for the cosine (Y4); their exchange where n is odd, and their signs.
+// clobbered. In the order of the code: n in the low bits of Y13; t; w, a, b, the rest hi (Y1) and lo (Y4); its sign
+// (Y12), a and da; d (Y0) and the table's sin, sinLo, cos, cosLo, cosLess1 (Y5, Y10, Y7, Y11, Y9); sd (Y3) and cd (Y4);
+// the sum for the sine (Y1) and for the cosine (Y4); their exchange where n is odd, and their signs.
 #define SINCOS(END) \
 	VANDPD Y15, Y0, Y1 \
 	VCMPPD $0x1e, tinyAngle, Y1, Y2 \

@@ -8,8 +8,8 @@ import (
 )
 
 // This file implements the loops over 32 lanes that kernels spend their time with. Each does what the function of its
-// row does lane by lane. These here are the reference; loops_amd64.s has the same for processors with AVX2 and FMA, and
-// a test compares the two bit by bit.
+// row does lane by lane. These here are the reference; loops_amd64.s and loops_memory_amd64.s have the same for
+// processors with AVX2 and FMA, and a test compares the two bit by bit.
 
 // loops are the loops of a processor. Results may be written to the registers of operands.
 type loops struct {
