@@ -45,13 +45,10 @@ func (x *warpShadow) quickLoad(w *warp, in *ins, s *sweep, size int) bool {
 	if f.rule != loads || f.strong || x.flying != nil {
 		return false
 	}
-	if checks.uninit && (!x.all(f.address, w.mask) || !x.sweptDefined(w, s, size)) {
+	if checks.uninit && !x.all(f.address, w.mask) {
 		return false
 	}
-	if checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
-		return false
-	}
-	if checks.race && !x.block.racing.reads(w, in, s, size) {
+	if !x.block.racing.repeated(w, in, s) && !x.quickSweep(w, in, s, size) {
 		return false
 	}
 	if checks.uninit {
@@ -63,6 +60,17 @@ func (x *warpShadow) quickLoad(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	x.judged = true
 	return true
+}
+
+// quickSweep judges the memory of a load.
+func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
+	checks := x.block.worker
+	s.all = s.lanes(w)
+	if checks.uninit && !x.sweptDefined(w, s, size) ||
+		checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
+		return false
+	}
+	return !checks.race || x.block.racing.reads(w, in, s, size)
 }
 
 // quickStore judges a store before it is made.
@@ -107,7 +115,7 @@ func (x *warpShadow) sweptDefined(w *warp, s *sweep, size int) bool {
 	case s.like&side != 0 && size == 4:
 		return known.allRange(w.at[0], size*warpSize)
 	}
-	for m := s.lanes(w); m != 0; m &= m - 1 {
+	for m := s.all; m != 0; m &= m - 1 {
 		if !known.all(w.at[bits.TrailingZeros32(m)&31], size) {
 			return false
 		}
@@ -117,7 +125,7 @@ func (x *warpShadow) sweptDefined(w *warp, s *sweep, size int) bool {
 
 // none reports whether none of the bytes of a sweep is marked.
 func (s *sweep) none(w *warp, marked bitset, size int) bool {
-	for m := s.lanes(w); m != 0; m &= m - 1 {
+	for m := s.all; m != 0; m &= m - 1 {
 		if marked.any(w.at[bits.TrailingZeros32(m)&31], size) {
 			return false
 		}
@@ -192,11 +200,14 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
 		warp: uint8(w.index)}
-	if s.space == sharedSpace && size == 4 {
-		return r.readsShared(w, s, &me)
+	if s.space == sharedSpace {
+		if size == 4 {
+			return r.readsShared(w, in, s, &me)
+		}
+		r.settleReads()
 	}
 	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
-	for m := s.lanes(w); m != 0; m &= m - 1 {
+	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
 		cells, bytes := v.of(r, s, at), bytesOf(at, size)
@@ -218,10 +229,14 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 }
 
 // readsShared is reads for words of shared memory, of which tiles of matrices make most. All states are of one block.
-func (r *blockRacing) readsShared(w *warp, s *sweep, me *former) bool {
+func (r *blockRacing) readsShared(w *warp, in *ins, s *sweep, me *former) bool {
+	if r.repeats.stamp != me.stamp {
+		r.settleReads()
+	}
+	latest := uint32(0)
 	floor, bit, here := r.floor[w.index], uint32(1)<<w.index, w.paths[w.current].mask
 	me.bytes = 15
-	for m := s.lanes(w); m != 0; m &= m - 1 {
+	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		c := &r.shared[w.at[lane]/4]
 		if old := &c.writer; old.block != 0 {
@@ -229,18 +244,22 @@ func (r *blockRacing) readsShared(w *warp, s *sweep, me *former) bool {
 				old.warp == me.warp && here>>(old.lane&31)&1 == 0 && w.parted(int(old.lane), old.step) {
 				return false
 			}
+			latest = max(latest, old.stamp)
 		}
 		if old := &c.reader; old.stamp == me.stamp && old.bytes == 15 && old.flags == 0 {
 			c.readers |= bit
 			continue
 		}
-		me.lane = uint8(lane)
 		if c.reader.stamp != me.stamp {
 			c.reader, c.readers = *me, bit
+			c.reader.lane = uint8(lane)
 			continue
 		}
-		c.enter(me)
+		entry := *me
+		entry.lane = uint8(lane)
+		c.enter(&entry)
 	}
+	r.remember(w, in, s.all, latest)
 	return true
 }
 
@@ -254,8 +273,11 @@ func (r *blockRacing) unordered(w *warp, old *former, floor uint32) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
-	if !w.ascending() { // lanes may store to one place
+	if !w.ascending() && !w.disjoint(size) { // lanes may store to one place
 		return false
+	}
+	if s.space == sharedSpace {
+		r.settleReads()
 	}
 	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
 		warp: uint8(w.index)}
@@ -280,13 +302,13 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 		at := w.at[lane]
 		cells := v.of(r, s, at)
 		for i := range cells {
-			c := &cells[i]
-			me.lane, me.bytes = uint8(lane), bytesOf(at, size)
+			c, bytes := &cells[i], bytesOf(at, size)
 			if old := &c.writer; old.block == me.block && old.warp == me.warp && old.step == me.step {
-				me.bytes |= old.bytes // lanes write the bytes of a word together
+				bytes |= old.bytes // lanes write the bytes of a word together
 			}
 			c.writer, c.foreign.plain = me, true
-			if silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
+			c.writer.lane, c.writer.bytes = uint8(lane), bytes
+			if c.reader.block != 0 && silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
 				c.reader, c.readers = former{}, 0
 			}
 		}
@@ -303,6 +325,22 @@ func (w *warp) ascending() bool {
 			return false
 		}
 		next = at + 1
+	}
+	return true
+}
+
+// disjoint reports whether no two active lanes reach the same bytes, with accesses of a size, which is a power of two.
+// Of lanes far from each other it may say that they do.
+func (w *warp) disjoint(size int) bool {
+	var seen [64]uint64
+	shift := bits.TrailingZeros(uint(size))
+	for m := w.mask; m != 0; m &= m - 1 {
+		at := w.at[bits.TrailingZeros32(m)&31] >> shift
+		word, bit := &seen[at/64%64], uint64(1)<<(at%64)
+		if *word&bit != 0 {
+			return false
+		}
+		*word |= bit
 	}
 	return true
 }

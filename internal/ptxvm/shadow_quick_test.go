@@ -38,6 +38,38 @@ var accesses = []string{
 	"add.s32 %r2, %r2, %r20; sub.s32 %r2, %r2, %r20;", "add.s32 %r20, %r22, 1;", "mad.lo.s32 %r22, %r2, 3, %r21;",
 }
 
+// tiles are lines of programs in which three warps read the same words, and some of them write there or wait for one
+// another: %r8 is one of 32 words for the lanes of any warp, %r9 begins where it does and goes on in other steps.
+var tiles = []string{
+	"ld.shared.u32 %r20, [%r8];", "ld.shared.u32 %r21, [%r8];", "ld.shared.u32 %r22, [%r9];",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 ld.shared.u32 %r23, [%r8];",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 ld.shared.u32 %r23, [%r9];",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 st.shared.u32 [%r8], %r3;",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 st.shared.u32 [%r9], %r30;",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 red.shared.add.u32 [%r8], 1;",
+	"setp.%c.u32 %p1, %r2, %w; @%p1 ld.shared.u16 %r24, [%r8+2];",
+	"setp.lt.u32 %p1, %r2, 64; @!%p1 bra %L; bar.sync 1, 64; %L:",
+	"setp.ge.u32 %p1, %r2, 32; @!%p1 bra %L; bar.sync 2, 64; %L:",
+	"bar.sync 0;", "bar.sync 0;", "bar.sync 0;", "bar.sync 0;", "membar.cta;",
+}
+
+// tileProgram is one in which all words are set and ordered at first, but for some.
+func tileProgram(seed uint64) string {
+	s := rng.New(seed).Derive("tiles")
+	var b strings.Builder
+	b.WriteString("and.b32 %r8, %r4, 124; shr.u32 %r9, %r2, 5; mad.lo.s32 %r9, %r9, %r8, %r8;\n" +
+		"add.s32 %r8, %r5, %r8; add.s32 %r9, %r5, %r9;\n")
+	if s.Intn(8) > 0 {
+		b.WriteString("st.shared.u32 [%r6], %r2; setp.ge.u32 %p1, %r2, 64; @%p1 st.shared.u32 [%r6+128], %r2; bar.sync 0;\n")
+	}
+	for i := range 3 + s.Intn(8) {
+		line := strings.ReplaceAll(tiles[s.Intn(len(tiles))], "%c", []string{"lt", "ge"}[s.Intn(2)])
+		line = strings.ReplaceAll(line, "%w", fmt.Sprint(32+32*s.Intn(2)))
+		fmt.Fprintf(&b, ".loc 1 %d 1\n%s\n", i+1, strings.ReplaceAll(line, "%L", fmt.Sprint("L", i)))
+	}
+	return kernelText(b.String())
+}
+
 func accessProgram(seed uint64) string {
 	s := rng.New(seed).Derive("accesses")
 	var b strings.Builder
@@ -63,14 +95,22 @@ func accessLaunch() *Launch {
 // TestQuickChecks proves that quick checks find what the slow ones find, in the same words: those that count look at
 // each lane.
 func TestQuickChecks(t *testing.T) {
-	programs, found := 1500, 0
+	t.Run("accesses", func(t *testing.T) { compareQuick(t, accessProgram, 1500) })
+	t.Run("tiles", func(t *testing.T) { compareQuick(t, tileProgram, 2000) })
+}
+
+func compareQuick(t *testing.T, program func(seed uint64) string, programs int) {
+	found := 0
 	if testing.Short() {
-		programs = 150
+		programs /= 10
 	}
 	for seed := range uint64(programs) {
-		text := accessProgram(seed)
+		text := program(seed)
 		p := loadText(t, text)
 		quick, slow := accessLaunch(), accessLaunch()
+		if seed%3 == 0 { // nothing else keeps a check from being quick
+			quick.Checks, slow.Checks = CheckRace, CheckRace
+		}
 		slow.Counters = true
 		got, says := outcome(t, p, quick)
 		want, said := outcome(t, p, slow)

@@ -90,6 +90,8 @@ type blockRacing struct {
 	others uint32     // the same for all other blocks
 	fences []fences   // by warp
 	joined []uint32   // what warps at a barrier know together
+
+	repeats repeats
 }
 
 func newRacing(g *grid) racing {
@@ -112,6 +114,9 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	r.shared, r.joined = make([]cell, (len(b.cta.shared)+3)/4), make([]uint32, len(b.cta.warps))
 	r.fences = make([]fences, len(b.cta.warps))
 	r.floor = make([]uint32, len(b.cta.warps))
+	if p := b.cta.grid.prog; len(b.cta.warps) > 1 && !p.copies && !p.products {
+		r.repeats.entries = make([]repeat, repeatCount)
+	}
 	for range b.cta.warps {
 		r.known = append(r.known, make([]uint32, len(b.cta.warps)))
 	}
@@ -123,6 +128,7 @@ func (r *blockRacing) reset(b *blockShadow) {
 		return
 	}
 	clear(r.shared)
+	r.forgetReads()
 	r.others = 0
 	clear(r.fences)
 	for _, k := range r.known {
@@ -156,6 +162,7 @@ func (x *warpShadow) settle() {
 func (r *blockRacing) cells(t *touch) []cell {
 	first, n := t.offset/4, (t.offset%4+uint64(len(t.data))+3)/4
 	if t.space == sharedSpace {
+		r.settleReads()
 		return r.shared[first:][:n]
 	}
 	return r.page(t.buffer.index, first)[first%pageWords:][:n]

@@ -14,6 +14,7 @@ type sweep struct {
 	data   []byte
 	buffer *buffer // nil outside of global memory
 	like   layout
+	all    uint32 // lanes that access everything the sweep does; filled in for checks of loads
 }
 
 // sweep looks up the memory for size bytes a lane; nil where not all active lanes can access one piece of it.
