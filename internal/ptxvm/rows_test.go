@@ -228,7 +228,8 @@ func (c *rowCase) each(n int, f func(x []uint64)) {
 // mine tells whether the case is the one of its instruction that tries the i-th of many.
 func (c *rowCase) mine(i int) bool { return i%c.parts == c.part }
 
-// share tells cases which of their instruction they are: of those with the same opcode and types of operands and result.
+// share tells cases which of their instruction they are: of those with the same opcode and types of operands and
+// result.
 func share(cases []rowCase) {
 	like := map[string][]*rowCase{}
 	for i := range cases {
