@@ -21,7 +21,7 @@ func kernelText(body string) string {
 .file 1 "k.cu"
 .visible .entry k(.param .u64 x, .param .u64 y, .param .u64 z, .param .u32 n)
 {
-.reg .pred %p<10>; .reg .b32 %r<40>; .reg .f32 %f<10>; .reg .b64 %rd<40>;
+.reg .pred %p<10>; .reg .b32 %r<40>; .reg .f32 %f<10>; .reg .b64 %rd<40>; .reg .b16 %h<4>;
 .shared .align 16 .b8 s[512];
 .local .align 8 .b8 a[64];
 ld.param.u64 %rd1, [x];

@@ -157,6 +157,10 @@ var plantedKernels = []planted{
 		says: "y differs", blocks: 2, threads: 32, schedules: 4,
 		defect: "cvt.rn.f32.s32 %f1, %r3; add.f32 %f1, %f1, 0f3DCCCCCD; red.global.add.f32 [%rd2], %f1;",
 		sound:  "red.global.add.u32 [%rd2], %r3;"},
+	{name: "byte of a word set in no thread", class: Uninitialised, says: "of y",
+		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.b32 %r20, 1;" + packed, sound: packed},
+	{name: "half of a word set in no thread", class: Uninitialised, says: "of y",
+		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.b16 %h2, 1;" + paired, sound: paired},
 	{name: "blocks race behind an atomic operation in shared memory", class: Race, says: "of block 0,0,0 has written",
 		blocks: 2,
 		defect: countShared + "add.s32 %r11, %r3, 1000;" + here + "st.global.u32 [%rd3], %r11; L: ret;",
@@ -168,6 +172,15 @@ var plantedKernels = []planted{
 	{name: "number of threads that is not one of warps", class: BarrierDivergence, says: "48 threads",
 		defect: here + "bar.sync 1, 48;", sound: here + "bar.sync 1, 64;"},
 }
+
+// packed and paired make a word of a value and of a register that is set nowhere, or not where it is used, and take the
+// value out again. Compilers write the former where they do not care.
+const (
+	packed = "prmt.b32 %r10, %r2, %r20, 0x3340; bfi.b32 %r10, %r20, %r10, 16, 8; prmt.b32 %r11, %r10, 0, 0x7770;" + here +
+		"st.global.u32 [%rd12], %r11;"
+	paired = "cvt.u16.u32 %h1, %r2; mov.b32 %r10, {%h1, %h2}; and.b32 %r11, %r10, 65535;" + here +
+		"st.global.u32 [%rd12], %r11;"
+)
 
 // countShared counts threads in shared memory, and goes on with the first one.
 const countShared = "st.shared.u32 [%r5], 0; bar.sync 0; atom.shared.add.u32 %r10, [%r5], 1; bar.sync 0;" +

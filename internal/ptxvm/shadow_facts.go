@@ -73,6 +73,7 @@ func (l *lowering) facts() {
 	for key, slot := range l.consts {
 		constants[slot] = key.value
 	}
+	written := l.written()
 	for i := range p.code {
 		in := &p.code[i]
 		in.index, in.facts.guard = int32(i), -1
@@ -90,6 +91,9 @@ func (l *lowering) facts() {
 			continue
 		}
 		l.registers(in)
+		if assembles(in.src) {
+			in.facts.reads = slices.DeleteFunc(in.facts.reads, func(at int32) bool { return !written[at] })
+		}
 		in.facts.order = orderingOf(in.src)
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
 		in.exits = in.kind == branch && p.ends(in.target)
@@ -104,6 +108,27 @@ func (l *lowering) facts() {
 			in.run = exclusive(in.run)
 		}
 	}
+}
+
+// written are the registers that some instruction writes.
+func (l *lowering) written() map[int32]bool {
+	list := map[int32]bool{}
+	for i := range l.prog.code {
+		if src := l.prog.code[i].src; src != nil {
+			src.Defs(func(o *ptx.Operand) {
+				if slot, ok := l.slots[o.Reg]; ok {
+					list[l.prog.position(slot)] = true
+				}
+			})
+		}
+	}
+	return list
+}
+
+// assembles reports whether an instruction puts a word together from parts. Parts that nobody takes out again are
+// registers that are written nowhere: clang makes vectors of bytes and halves so.
+func assembles(in *ptx.Instr) bool {
+	return in.Op == "prmt" || in.Op == "bfi" || in.Op == "mov" && in.Args[1].Kind == ptx.VectorArg
 }
 
 // exclusive lets one worker at a time execute an atomic operation.
