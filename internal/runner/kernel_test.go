@@ -169,6 +169,46 @@ func TestKernelLayouts(t *testing.T) {
 	wantFailure(t, err, verdict.Unsupported, `input "x" is not contiguous, and the launch tells the kernel no strides`)
 }
 
+// TestKernelGaps: what lies before a view of a storage and between its elements is not the kernel's.
+func TestKernelGaps(t *testing.T) {
+	call := scaleCall(3)
+	whole := tensor.FromFloat64s(dtype.Float32, tensor.MustShape(8), []float64{9, 1, 9, 2, 9, 3, 9, 9})
+	var err error
+	if call.Inputs[0].Tensor, err = whole.Slice(0, 1, 6, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, stride := range []string{"x.strides[0] - 1", "0 - x.strides[0]"} {
+		l := scaleLaunch()
+		l.Args[4].Text = stride
+		reply, err := run(t, l, call)
+		if err != nil || len(reply.Findings) == 0 || reply.Findings[0].Kind != "oob_read" {
+			t.Errorf("stride %s: %v, %v", stride, reply, err)
+		}
+	}
+}
+
+func TestValidParts(t *testing.T) {
+	view := func(storage, offset int, shape, strides []int) [][2]int {
+		return validParts(&tensor.Tensor{DType: dtype.Float32, Shape: shape, Strides: strides, Offset: offset,
+			Data: make([]byte, 4*storage)})
+	}
+	for i, c := range []struct{ got, want [][2]int }{
+		{view(12, 0, []int{3, 4}, []int{4, 1}), nil},
+		{view(12, 0, []int{4, 3}, []int{1, 4}), nil},
+		{view(12, 11, []int{3, 4}, []int{-4, -1}), nil},
+		{view(12, 4, []int{2, 4}, []int{4, 1}), [][2]int{{4, 8}}},
+		{view(12, 1, []int{3, 2}, []int{4, 1}), [][2]int{{1, 2}, {5, 2}, {9, 2}}},
+		{view(12, 9, []int{2, 3}, []int{1, -4}), [][2]int{{1, 2}, {5, 2}, {9, 2}}},
+		{view(12, 0, []int{5, 2}, []int{0, 3}), [][2]int{{0, 1}, {3, 1}}},
+		{view(12, 0, []int{0, 2}, []int{2, 1}), nil},
+		{view(30000, 0, []int{3, 5000}, []int{10000, 2}), [][2]int{{0, 9999}, {10000, 9999}, {20000, 9999}}},
+	} {
+		if !reflect.DeepEqual(c.got, c.want) {
+			t.Errorf("case %d: %v, want %v", i, c.got, c.want)
+		}
+	}
+}
+
 // TestKernelFindings: what the emulator sees is in the reply, with its place.
 func TestKernelFindings(t *testing.T) {
 	l := scaleLaunch()

@@ -408,5 +408,49 @@ func (c *launch) tensorArg(name string, call *Call) launchfile.Arg {
 	}
 	t := c.inputs[name]
 	return launchfile.Arg{Name: name, Role: launchfile.In, DType: t.DType, Shape: t.Shape, File: "case",
-		Data: append([]byte{}, t.Data...), Offset: t.Offset * t.DType.Size()}
+		Data: append([]byte{}, t.Data...), Offset: t.Offset * t.DType.Size(), Valid: validParts(t)}
+}
+
+// maxParts is how many parts of an input are told apart.
+const maxParts = 4096
+
+// validParts are the parts of a storage that the elements of a tensor lie in, in elements: what lies before them and
+// between them belongs to others. Of more than maxParts the smallest gaps count as covered.
+func validParts(t *tensor.Tensor) [][2]int {
+	type dim struct{ n, stride int }
+	var dims []dim
+	first, parts := t.Offset, 1
+	for i, n := range t.Shape {
+		stride := t.Strides[i]
+		if n == 0 {
+			return nil
+		}
+		if stride < 0 {
+			first += (n - 1) * stride
+			stride = -stride
+		}
+		if n > 1 {
+			dims = append(dims, dim{n, stride})
+			parts *= n
+		}
+	}
+	slices.SortFunc(dims, func(a, b dim) int { return a.stride - b.stride })
+	size := 1
+	for len(dims) > 0 && (dims[0].stride <= size || parts > maxParts) {
+		size += (dims[0].n - 1) * dims[0].stride
+		parts /= dims[0].n
+		dims = dims[1:]
+	}
+	if size*t.DType.Size() == len(t.Data) {
+		return nil // all of it, as most are
+	}
+	out := [][2]int{{first, size}}
+	for _, d := range dims {
+		for _, part := range slices.Clone(out) {
+			for i := 1; i < d.n; i++ {
+				out = append(out, [2]int{part[0] + i*d.stride, size})
+			}
+		}
+	}
+	return out
 }
