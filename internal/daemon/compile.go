@@ -37,6 +37,10 @@ func (s *Server) compile(ctx context.Context, req *wire.CompileRequest) (*wire.C
 	case req.Compiler == "nvcc":
 		tools.Clang = nil
 	}
+	if found := tools.NVCC != nil || tools.Clang != nil; !found && req.Compiler != "" {
+		return nil, diag.Errorf(cudatool.Missing, "install it, or leave compiler out",
+			"cannot compile here: %s was not found", req.Compiler)
+	}
 	path := req.File
 	if req.Source != nil {
 		dir, err := os.MkdirTemp(s.runDir, "source-")

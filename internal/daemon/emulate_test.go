@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/emulation"
@@ -380,6 +381,24 @@ func TestCompile(t *testing.T) {
 	_, err = call[wire.CompileReply](t.Context(), c, http.MethodPost, "/v1/compile", wire.CompileRequest{Source: &broken})
 	if err == nil || !strings.Contains(err.Error(), "undeclared") || !strings.HasPrefix(err.Error(), "kernel.cu") {
 		t.Errorf("a source that is wrong: %v", err)
+	}
+}
+
+// TestCompileWithout: a compiler that is asked for and not there is named.
+func TestCompileWithout(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CUDA_HOME", "")
+	t.Setenv("CUDA_PATH", "")
+	if cudatool.Find(t.Context()).NVCC != nil {
+		t.Skip("CUDA is installed here")
+	}
+	c, source := newFixture(t).listening(t), ""
+	for _, name := range []string{"nvcc", "clang"} {
+		_, err := call[wire.CompileReply](t.Context(), c, http.MethodPost, "/v1/compile",
+			wire.CompileRequest{Source: &source, Compiler: name})
+		if diag.CodeOf(err) != cudatool.Missing || !strings.Contains(err.Error(), ": "+name+" was not found") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
