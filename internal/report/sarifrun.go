@@ -160,7 +160,8 @@ func (c *runSARIF) rule(id string, reason verdict.Reason, r *verdict.Result) int
 // beside it; else the PTX; else the configuration.
 func (c *runSARIF) site(s *verdict.Site) []sarifLocation {
 	var list []sarifLocation
-	for _, source := range []string{path.Join(path.Dir(s.PTX), s.Source), s.Source} {
+	module := strings.TrimPrefix(s.PTX, verdict.CompiledFrom) // compilers name sources from where that one lies
+	for _, source := range []string{path.Join(path.Dir(module), s.Source), s.Source} {
 		if uri, ok := c.source(source); ok && s.Source != "" && s.Line > 0 {
 			list = append(list, sarifLocation{Physical: sarifPhysical{uri, sarifRegion{s.Line}}})
 			break

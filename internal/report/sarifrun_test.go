@@ -28,6 +28,7 @@ func TestRunSARIF(t *testing.T) {
 	site := &verdict.Site{Source: "k.cu", Line: 7, PTX: "kernels/k.ptx", PTXLine: 40}
 	race := &verdict.Site{PTX: "kernels/k.ptx", PTXLine: 41}
 	lost := &verdict.Site{PTX: "PTX of gone.cu", PTXLine: 42}
+	compiled := &verdict.Site{Source: "k.cu", Line: 8, PTX: "PTX of kernels/k.cu", PTXLine: 43}
 	finding := func(kind string, at *verdict.Site) verdict.Finding {
 		return verdict.Finding{Kind: kind, Sentence: kind + " there", Site: at}
 	}
@@ -37,7 +38,7 @@ func TestRunSARIF(t *testing.T) {
 		{Op: "k", Seed: 2, Verdict: fail, Reason: "oob_write", Numeric: &fail, Message: "oob_write there; 3 of 4 wrong",
 			Findings: []verdict.Finding{finding("oob_write", site)}},
 		{Op: "k", Seed: 3, Verdict: fail, Reason: "uninit", Numeric: &pass,
-			Findings: []verdict.Finding{finding("uninit", lost)}},
+			Findings: []verdict.Finding{finding("uninit", lost), finding("trap", compiled)}},
 		{Op: "other", Seed: 4, Verdict: verdict.Error, Reason: verdict.Raised, Message: "f raised ValueError"},
 		{Op: "good", Seed: 5, Verdict: pass},
 		{Op: "strange", Seed: 6, Verdict: verdict.NotRun, Message: "not executed here"},
@@ -70,7 +71,7 @@ func TestRunSARIF(t *testing.T) {
 		}
 	}
 	want := []string{"gpuemu/oob_write kernels/k.cu:7 related 1", "gpuemu/race kernels/k.ptx:41 related 0",
-		"gpuemu/mismatch gpuemu.toml:1 related 0", "gpuemu/uninit gpuemu.toml:1 related 0",
+		"gpuemu/mismatch gpuemu.toml:1 related 0", "gpuemu/uninit gpuemu.toml:1 related 0", "gpuemu/trap kernels/k.cu:8 related 0",
 		"gpuemu/raised gpuemu.toml:1 related 0"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("results\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -152,7 +152,7 @@ func (r *kernelRunner) program(ctx context.Context) (*ptxvm.Program, error) {
 		r.refusal.Reason = verdict.NotStarted
 		return nil, r.refusal
 	}
-	if err := r.load("PTX of "+source, string(out.PTX)); err != nil {
+	if err := r.load(verdict.CompiledFrom+source, string(out.PTX)); err != nil {
 		r.refusal = refusal(err)
 	}
 	if r.refusal != nil {
