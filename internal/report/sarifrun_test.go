@@ -71,7 +71,8 @@ func TestRunSARIF(t *testing.T) {
 		}
 	}
 	want := []string{"gpuemu/oob_write kernels/k.cu:7 related 1", "gpuemu/race kernels/k.ptx:41 related 0",
-		"gpuemu/mismatch gpuemu.toml:1 related 0", "gpuemu/uninit gpuemu.toml:1 related 0", "gpuemu/trap kernels/k.cu:8 related 0",
+		"gpuemu/mismatch gpuemu.toml:1 related 0", "gpuemu/uninit gpuemu.toml:1 related 0",
+		"gpuemu/trap kernels/k.cu:8 related 0",
 		"gpuemu/raised gpuemu.toml:1 related 0"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("results\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -101,7 +101,7 @@ type Site struct {
 	Count       int    `json:"count"` // how often threads did it
 }
 
-// CompiledFrom stands before the path of a source in the name of the PTX that was made of it, for which there is no file.
+// CompiledFrom stands before the path of a source in the name of the PTX that was made of it, which is in no file.
 const CompiledFrom = "PTX of "
 
 // Element is one wrong element. Values are text: exact, and NaN and Inf survive JSON.
