@@ -195,3 +195,19 @@ func TestStopsAreAlwaysFound(t *testing.T) {
 		}
 	}
 }
+
+// TestAcrossTheEnd: an access that begins in a buffer and ends behind it is told of that buffer, and a copy as a whole.
+func TestAcrossTheEnd(t *testing.T) {
+	for _, c := range []struct{ body, says string }{
+		{"ld.global.v2.u32 {%r10, %r11}, [%rd1+248];", "reads 8 bytes at 0x800000000f8, 4 bytes behind the end of x"},
+		{"cp.async.ca.shared.global [s], [%rd1+240], 16; cp.async.wait_all;",
+			"reads 16 bytes at 0x800000000f0, 4 bytes behind the end of x"},
+	} {
+		l := textLaunch(1, 1)
+		l.Args[0].Buffer = words(63)
+		r := run(t, loadText(t, kernelText(c.body)), l)
+		if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Message, c.says) {
+			t.Errorf("%s: %s, want %q", c.body, list(r), c.says)
+		}
+	}
+}

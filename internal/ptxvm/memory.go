@@ -306,7 +306,7 @@ func (w *warp) outside(in *ins, lane int, sp space, at uint64, size int, write b
 var spaceNames = map[space]string{sharedSpace: "shared memory", localSpace: "local memory",
 	paramSpace: "the parameters"}
 
-// nearest is the buffer that an address outside all of them misses by the least; nil if there are none.
+// nearest is the buffer that an access outside of all of them begins in, or misses by the least; nil if there are none.
 func (m *memory) nearest(at uint64) *buffer {
 	i := sort.Search(len(m.buffers), func(i int) bool { return m.buffers[i].base > at })
 	switch {
@@ -318,7 +318,7 @@ func (m *memory) nearest(at uint64) *buffer {
 		return m.buffers[i-1]
 	}
 	below, above := m.buffers[i-1], m.buffers[i]
-	if at-(below.base+uint64(len(below.data))) <= above.base-at {
+	if end := below.base + uint64(len(below.data)); at < end || at-end <= above.base-at {
 		return below
 	}
 	return above

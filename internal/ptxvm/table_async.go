@@ -134,8 +134,11 @@ func (w *warp) ask(t transfer, lane, align int) bool {
 		}
 	}
 	for i := 0; i < t.read; i += align {
-		last := t.from + uint64(min(i+align, t.read)) - 1
-		w.reach(t.in, t.in.copy.from, lane, last, 1, false)
+		if i+align <= t.read {
+			w.reach(t.in, t.in.copy.from, lane, t.from+uint64(i), align, false)
+		} else { // a part of any size, which has no alignment
+			w.reach(t.in, t.in.copy.from, lane, t.from+uint64(t.read)-1, 1, false)
+		}
 	}
 	if w.shadow != nil {
 		w.shadow.issue(w, lane, t)
