@@ -239,6 +239,8 @@ func (w *worker) work() {
 			turns.restart(w)
 		} else if turns.closed(w, active) {
 			switch {
+			case depart(active):
+				turns.restart(w)
 			case !w.reportStuck(active):
 				turns.off = true
 			case w.grid.prog.communicates: // blocks that have not begun would wait for room

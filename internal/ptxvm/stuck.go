@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math/bits"
+	"slices"
 	"sync"
 )
 
@@ -173,6 +174,49 @@ func (h *state) memory(w *worker, active []*cta) {
 			h.Write(w.local)
 		}
 	}
+}
+
+// depart lets lanes go on that wait where a loop ends for others that are still in it, and reports whether there are
+// any: the others may wait for what these do next, such as to give a lock back. Since sm_70, lanes make progress by
+// themselves.
+func depart(active []*cta) (some bool) {
+	for _, c := range active {
+		for _, w := range c.warps {
+			for _, i := range slices.Clone(w.ready) {
+				some = w.depart(w.paths[i].parent) || some
+			}
+		}
+	}
+	return some
+}
+
+// depart makes a path of its own of the lanes of a path that wait for its children.
+func (w *warp) depart(i int) bool {
+	if i < 0 {
+		return false
+	}
+	lanes := w.paths[i].mask & w.alive
+	for k := range w.paths {
+		if p := &w.paths[k]; p.parent == i && !slices.Contains(w.free, k) {
+			lanes &^= p.mask
+		}
+	}
+	if lanes == 0 {
+		return false
+	}
+	for k := range w.paths {
+		if p := &w.paths[k]; p.parent == i {
+			p.left &^= lanes
+		}
+	}
+	next := w.paths[i]
+	w.paths[i].mask &^= lanes
+	next.mask, next.kids = lanes, 0
+	if next.parent >= 0 {
+		w.paths[next.parent].kids++
+	}
+	w.newPath(next)
+	return true
 }
 
 // reportStuck reports that blocks go round for ever, at the memory that a thread looks at in its loop. It reports false

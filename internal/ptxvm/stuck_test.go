@@ -88,3 +88,19 @@ END:
 		}
 	}
 }
+
+// TestLockOfLanes: every lane takes the lock that the one before gives back behind the loop in which others wait.
+func TestLockOfLanes(t *testing.T) {
+	l := textLaunch(1, 64)
+	silent(t, run(t, loadText(t, kernelText(`
+TRY: atom.global.cas.b32 %r10, [%rd3], 1, 2;
+setp.ne.s32 %p1, %r10, 1;
+@%p1 bra TRY;
+membar.gl;
+ld.global.u32 %r11, [%rd3+4];
+add.s32 %r11, %r11, 1;
+st.global.u32 [%rd3+4], %r11;
+membar.gl;
+atom.global.exch.b32 %r12, [%rd3], 1;`)), l))
+	equal(t, "lock and counter", l.Args[2].Buffer[:8], pack(uint32(1), uint32(66)))
+}
