@@ -2,7 +2,6 @@ package emulation
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 
 	"gpuemu/internal/diag"
@@ -174,7 +173,7 @@ func (d *Document) add(f *ptxvm.Finding) {
 func Places(source []diag.Pos) (list []Place) {
 	for _, at := range source {
 		if at.Line > 0 {
-			list = append(list, Place{path.Clean(at.File), at.Line})
+			list = append(list, Place{at.File, at.Line})
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package ptxvm
 import (
 	"cmp"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -229,7 +230,7 @@ func sourceFiles(f *ptx.File) map[int]string {
 	files := map[int]string{}
 	for _, item := range f.Items {
 		if n, ok := item.(*ptx.FileName); ok {
-			files[n.Number] = n.Path
+			files[n.Number] = filepath.Clean(n.Path) // clang writes ././kernel.cu
 		}
 	}
 	return files
