@@ -70,12 +70,20 @@ func measure(list []*kernel, samples int) ([]*result, error) {
 	return results, nil
 }
 
+// sampleTime is how long a sample takes at least: the processor time of a shorter one is not known well enough.
+const sampleTime = 50 * time.Millisecond
+
+// sample takes the mean of as many launches as a sample needs.
 func (r *result) sample(i int, s setting) error {
+	var n time.Duration
 	start, before := time.Now(), cpuTime()
-	if _, err := r.kernel.program.Run(r.kernel.launch(s)); err != nil {
-		return err
+	for time.Since(start) < sampleTime {
+		if _, err := r.kernel.program.Run(r.kernel.launch(s)); err != nil {
+			return err
+		}
+		n++
 	}
-	wall, cpu := time.Since(start), cpuTime()-before
+	wall, cpu := time.Since(start)/n, (cpuTime()-before)/n
 	if i == two {
 		r.all = append(r.all, wall)
 	}
@@ -121,7 +129,7 @@ func write(w io.Writer, results []*result, samples int) {
 		"each counts; noise is how much slower than the best the median was. Checks are compared with no check by\n"+
 		"processor time, with two workers. Blocks of the sum run in one order: it adds floats with atomic operations.\n\n")
 	machine.Markdown(w, []machine.Fact{machine.Processor(), machine.Load(), machine.Date(),
-		{Name: "method", Value: fmt.Sprintf("best of %d samples", samples)}})
+		{Name: "method", Value: fmt.Sprintf("best of %d samples of 50 ms or more", samples)}})
 	fmt.Fprintf(w, "\n## Without checks\n\nGoals: at least %d million thread-instructions a second with two workers; "+
 		"softmax in 30 ms, matmul with\ntiles of 64×64 in 120 ms.\n\n", leastRate)
 	fmt.Fprint(w, "| kernel | million instructions | one worker, M/s | per CPU second | two workers, M/s | goal | growth "+

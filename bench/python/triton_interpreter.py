@@ -76,31 +76,40 @@ class Tensor:
         return tuple(s // self.array.itemsize for s in self.array.strides)
 
 
-def launches(kernels: Any, wrap: Any) -> dict[str, tuple[Any, Any]]:
+Launch = tuple[Any, Any]
+
+
+def launches(kernels: Any, wrap: Any) -> dict[str, Launch]:
     """Name of a kernel with its shape: what launches it, and a check of what it wrote."""
+    table: dict[str, Launch] = {}
+    for rows in (256, 1024):
+        table[f"softmax float32[{rows},1000]"], table[f"layernorm float32[{rows},1000]"] = by_rows(kernels, wrap, rows)
     draw = np.random.default_rng(1).standard_normal
-    x = draw((256, 1000)).astype(np.float32)
-    y = np.zeros_like(x)
-    scale, shift = draw(1000).astype(np.float32), draw(1000).astype(np.float32)
     a, b = draw((256, 256)).astype(np.float16), draw((256, 256)).astype(np.float16)
     c = np.zeros((256, 256), np.float32)
+    table["matmul float16[256,256]·[256,256], tiles of 32"] = (
+        lambda: kernels.matmul[(8, 8)](wrap(a), wrap(b), wrap(c), 256, 256, 256, BM=32, BN=32, BK=32),
+        lambda: np.allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=1e-1),
+    )
+    return table
+
+
+def by_rows(kernels: Any, wrap: Any, rows: int) -> tuple[Launch, Launch]:
+    """Softmax and layernorm of rows of 1000 elements."""
+    draw = np.random.default_rng(1).standard_normal
+    x = draw((rows, 1000)).astype(np.float32)
+    y = np.zeros_like(x)
+    scale, shift = draw(1000).astype(np.float32), draw(1000).astype(np.float32)
     e = np.exp(x - x.max(1, keepdims=True))
     centred = x - x.mean(1, keepdims=True)
     norm = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5) * scale + shift
-    return {
-        "softmax float32[256,1000]": (
-            lambda: kernels.softmax_rows[(256,)](wrap(x), wrap(y), 1000, 1000, BLOCK=1024),
-            lambda: np.allclose(y, e / e.sum(1, keepdims=True), atol=1e-6),
-        ),
-        "layernorm float32[256,1000]": (
-            lambda: kernels.layernorm[(256,)](wrap(x), wrap(scale), wrap(shift), wrap(y), 1000, 1e-5, BLOCK=1024),
-            lambda: np.allclose(y, norm, atol=1e-4),
-        ),
-        "matmul float16[256,256]·[256,256], tiles of 32": (
-            lambda: kernels.matmul[(8, 8)](wrap(a), wrap(b), wrap(c), 256, 256, 256, BM=32, BN=32, BK=32),
-            lambda: np.allclose(c, a.astype(np.float32) @ b.astype(np.float32), atol=1e-1),
-        ),
-    }
+    return (
+        lambda: kernels.softmax_rows[(rows,)](wrap(x), wrap(y), 1000, 1000, BLOCK=1024),
+        lambda: np.allclose(y, e / e.sum(1, keepdims=True), atol=1e-6),
+    ), (
+        lambda: kernels.layernorm[(rows,)](wrap(x), wrap(scale), wrap(shift), wrap(y), 1000, 1e-5, BLOCK=1024),
+        lambda: np.allclose(y, norm, atol=1e-4),
+    )
 
 
 def cpu_of(pid: int) -> float:

@@ -44,6 +44,7 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 		}
 	}
 	workers := g.execute(n)
+	defer release(workers)
 	if g.wrong.Load() || g.apart && g.overlap(workers) {
 		for i, b := range g.memory.buffers {
 			copy(b.data, before[i])

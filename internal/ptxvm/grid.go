@@ -104,6 +104,9 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 		n--
 	}
 	workers := g.execute(n)
+	if !o.fixed { // else the result may still ask who wrote what
+		defer release(workers)
+	}
 	if err := g.failed.Load(); err != nil {
 		return nil, *err
 	}
@@ -134,6 +137,15 @@ func (g *grid) execute(n int) []*worker {
 		panic(g.fault)
 	}
 	return workers
+}
+
+// release gives back what others can use when the workers of a launch have ended, and their findings are told.
+func release(workers []*worker) {
+	for _, w := range workers {
+		if w.shadow != nil {
+			w.shadow.racing.release()
+		}
+	}
 }
 
 // bytes is how much memory a launch takes with some blocks at a time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 )
 
 // This file implements the check for races: accesses of different warps to the same bytes, at least one of them a
@@ -77,6 +78,23 @@ type racing struct {
 const pageWords = 1024
 
 type page [pageWords]cell
+
+// freePages are pages of launches that have ended, empty again. A launch on a few megabytes needs many times as much for
+// its states, and memory that comes fresh from the system costs more than all that is done with it.
+var freePages = sync.Pool{New: func() any { return new(page) }}
+
+// release gives the pages of a launch back.
+func (r *racing) release() {
+	for _, pages := range r.pages {
+		for _, p := range pages {
+			if p != nil {
+				clear(p[:])
+				freePages.Put(p)
+			}
+		}
+	}
+	r.pages = nil
+}
 
 // stateBytes is the size of a cell.
 const stateBytes = 64
@@ -173,7 +191,7 @@ func (r *blockRacing) page(buffer int, word uint64) *page {
 	pages := r.worker.pages[buffer]
 	p := pages[word/pageWords]
 	if p == nil {
-		p = new(page)
+		p = freePages.Get().(*page)
 		pages[word/pageWords] = p
 		r.worker.bytes += pageWords * stateBytes
 		r.worker.grid.afford(r.worker.bytes)
