@@ -79,8 +79,8 @@ const pageWords = 1024
 
 type page [pageWords]cell
 
-// freePages are pages of launches that have ended, empty again. A launch on a few megabytes needs many times as much for
-// its states, and memory that comes fresh from the system costs more than all that is done with it.
+// freePages are pages of launches that have ended, empty again. A launch on a few megabytes needs many times as much
+// for its states, and memory that comes fresh from the system costs more than all that is done with it.
 var freePages = sync.Pool{New: func() any { return new(page) }}
 
 // release gives the pages of a launch back.
