@@ -34,6 +34,9 @@ func TestFromFuzzing(t *testing.T) {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
+	if _, err := loadModule(t, "", "call (%r5);"); diag.CodeOf(err) != Unsupported {
+		t.Errorf("a call of nothing: %v", err)
+	}
 }
 
 // TestUnderWay: a kernel that asks for copies without end is ended before they fill memory.

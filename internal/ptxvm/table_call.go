@@ -98,6 +98,10 @@ func call(b *builder) {
 	if args[0].Kind == ptx.GroupArg {
 		results, args = args[0].List, args[1:]
 	}
+	if len(args) == 0 {
+		b.fail(b.in.Pos, "", "the call names no function")
+		return
+	}
 	target := &args[0]
 	args = args[1:]
 	if len(args) > 0 && args[0].Kind == ptx.GroupArg {
