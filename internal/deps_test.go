@@ -15,13 +15,13 @@ import (
 const levels = `
 	10 cmd/gpuemu cmd/gpu-proof
 	9  cli
-	8  daemon
+	8  daemon proof
 	7  report policy
-	6  campaign
+	6  campaign challenge
 	5  shrink receipt
 	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config emulation
-	2  opspec compare ptxvm fingerprint cudatool pattern ptxdiff launchfile formula
+	2  opspec compare ptxvm fingerprint forge cudatool pattern ptxdiff launchfile formula
 	1  rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
 	0  diag dtype libm
 `
