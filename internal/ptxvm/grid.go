@@ -175,6 +175,12 @@ func (g *grid) finish(workers []*worker) *Result {
 	all.unwritten()
 	r := &Result{Steps: g.steps.Load(), Printed: g.printed, Counters: countersOf(g.prog, workers)}
 	r.Findings, r.Dropped = all.findings.sorted()
+	r.Written = make([]bool, len(g.launch.Args))
+	for _, b := range g.memory.buffers {
+		for i := range g.launch.Args {
+			r.Written[i] = r.Written[i] || b.arg == &g.launch.Args[i] && b.touched.Load()
+		}
+	}
 	if !g.order.fixed {
 		return r
 	}

@@ -67,6 +67,7 @@ type Result struct {
 	Steps    uint64    // instructions of warps
 	Printed  []byte    // what printf has written, at most printLimit bytes
 	Counters *Counters // nil where they were not asked for; those of the first order where there are several
+	Written  []bool    // by argument: its buffer was written to, in the first order where there are several
 
 	lastWriter func(arg, offset int) *ins // of a byte of a buffer, as far as it is known; while orders are compared
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	atomics "sync/atomic"
 )
 
 // This file implements memory: buffers of a launch, and how addresses find them.
@@ -33,7 +34,15 @@ type buffer struct {
 	index    int  // in memory.buffers
 	valid    []extent
 
-	unwritten bool // it is taken to be read only: see runApart
+	unwritten bool         // it is taken to be read only: see runApart
+	touched   atomics.Bool // somebody was allowed to write to it
+}
+
+// touch notes that the buffer is written to. Workers share it: who has nothing to say only reads.
+func (b *buffer) touch() {
+	if !b.touched.Load() {
+		b.touched.Store(true)
+	}
 }
 
 // sharedGap lies between two variables in shared memory, in bytes: what misses one by less hits no other. It is as wide
@@ -220,6 +229,9 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 			f.Address = at
 		}
 		return w.nowhere.bytes(size)
+	}
+	if write && b != nil {
+		b.touch()
 	}
 	data = data[offset:][:size]
 	if w.watch != nil {

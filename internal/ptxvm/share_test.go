@@ -84,3 +84,40 @@ func TestOrdersOfManyBlocks(t *testing.T) {
 		t.Errorf("%v, want %s", err, MemoryLimit)
 	}
 }
+
+// TestWritten: a result says which buffers were written to, whoever writes and whatever is checked.
+func TestWritten(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		x, y       bool
+	}{
+		{"nothing", "ld.global.u32 %r1, [%rd1];", false, false},
+		{"a store of all lanes", "st.global.u32 [%rd2], 7;", false, true},
+		{"a store of no lane", "setp.ne.u32 %p1, 0, 0; @%p1 st.global.u32 [%rd2], 7;", false, false},
+		{"a store of one lane", "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @%p1 st.global.u32 [%rd1], 7;", true, false},
+		{"bytes of a word that are not aligned", "st.global.u8 [%rd1+3], 7;", true, false},
+		{"a store that misses", "st.global.u32 [%rd2+4096], 7;", false, false},
+		{"an atomic operation", "atom.global.add.u32 %r1, [%rd1], 0;", true, false},
+		{"a copy", "cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 16;", false, true},
+		{"both", "st.global.u32 [%rd2], 7; st.global.u32 [%rd1], 7;", true, true},
+	} {
+		p, err := loadModule(t, "", tt.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, checks := range []Checks{NoChecks, AllChecks} {
+			for _, schedules := range []int{1, 3} {
+				x, y := make([]byte, 256), make([]byte, 256)
+				r, err := p.Run(&Launch{Grid: line(2), Block: line(32), Checks: checks, Schedules: schedules,
+					Args: []Arg{{Name: "x", Buffer: x}, {Name: "y", Buffer: y}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(r.Written) != 2 || r.Written[0] != tt.x || r.Written[1] != tt.y {
+					t.Errorf("%s, checks %v, %d orders: written is %v, want [%v %v]", tt.name, checks, schedules,
+						r.Written, tt.x, tt.y)
+				}
+			}
+		}
+	}
+}

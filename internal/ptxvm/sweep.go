@@ -75,6 +75,9 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 			}
 		}
 	}
+	if write && s.buffer != nil {
+		s.buffer.touch()
+	}
 	return s
 }
 
