@@ -35,6 +35,7 @@ type emulating struct {
 	ctx    context.Context
 	header *wire.EmulateHeader
 	images []tensor.Named // what came with the request
+	memory []byte         // of those
 	launch *launchfile.Case
 	prog   *ptxvm.Program
 	option emulation.Options
@@ -42,6 +43,8 @@ type emulating struct {
 	held   int64
 	owners map[string]int // storage: index of the first argument that points into it
 	fresh  int64          // bytes of tensors without storage
+
+	refused bool // the kernel is one that is not executed here
 }
 
 // emulate handles POST /v1/emulate.
@@ -65,6 +68,7 @@ func (e *emulating) close() {
 	if e.shared != nil {
 		e.shared.Close()
 	}
+	freeImage(e.memory)
 	e.s.drop(e.held)
 }
 
@@ -109,6 +113,7 @@ func (e *emulating) read(r *http.Request) error {
 			return err
 		}
 	}
+	e.memory = image
 	if len(image) > 0 {
 		e.images, _, err = tensor.ParseSafetensors(image)
 	}
@@ -336,18 +341,13 @@ func (e *emulating) image(name string) *tensor.Tensor {
 
 // execute runs the launch. A kernel that is not executed here is an answer, not an error.
 func (e *emulating) execute() (*emulation.Document, error) {
-	file, err := e.module()
-	if err != nil {
-		return nil, err
-	}
-	e.prog, err = emulation.LoadWith(file, e.launch.Entry, e.header.Arch,
-		ptxvm.Numerics{Approx: ptxvm.Edges[e.header.SFU], Contract: e.header.Contract})
+	err := e.load()
 	if err == nil {
 		e.launch.Entry = e.prog.Kernel.Name
 		err = e.arguments()
 	}
 	switch {
-	case emulation.IsRefusal(err) && e.prog == nil:
+	case e.refused:
 		return emulation.Refused(e.launch, err), nil
 	case err != nil:
 		return nil, err
@@ -371,12 +371,30 @@ func (e *emulating) execute() (*emulation.Document, error) {
 	return doc, nil
 }
 
-// module reads the module.
-func (e *emulating) module() (*ptx.File, error) {
+// load makes the program of the module. A kernel that is not executed here leaves refused behind.
+func (e *emulating) load() (err error) {
+	h := e.header
+	numerics := ptxvm.Numerics{Approx: ptxvm.Edges[h.SFU], Contract: h.Contract}
+	ready := func(file *ptx.File) (*ptxvm.Program, error) {
+		prog, err := emulation.LoadWith(file, e.launch.Entry, h.Arch, numerics)
+		e.refused = emulation.IsRefusal(err)
+		return prog, err
+	}
+	if h.PTX != nil {
+		e.prog, err = e.s.kernels.load(programKey{e.launch.PTX, *h.PTX, e.launch.Entry, h.Arch, numerics}, ready)
+		return err
+	}
+	file, err := e.moduleFile()
+	if err == nil {
+		e.prog, err = ready(file)
+	}
+	return err
+}
+
+// moduleFile reads the module from its file.
+func (e *emulating) moduleFile() (*ptx.File, error) {
 	h := e.header
 	switch {
-	case h.PTX != nil:
-		return ptx.Parse(e.launch.PTX, *h.PTX)
 	case e.ctx.Value(remoteKey{}) != nil:
 		return nil, badLaunch("a file cannot be named over TCP: send its text as ptx")
 	case !filepath.IsAbs(h.File):
@@ -389,7 +407,7 @@ func (e *emulating) module() (*ptx.File, error) {
 	return file, err
 }
 
-// answer sends the document and what the kernel was allowed to write.
+// answer sends the document and what the kernel wrote.
 func (e *emulating) answer(w http.ResponseWriter, doc *emulation.Document) error {
 	text, err := marshal(doc)
 	if err != nil {
@@ -424,7 +442,7 @@ func (e *emulating) answer(w http.ResponseWriter, doc *emulation.Document) error
 	return err
 }
 
-// outputs are the storages that the kernel was allowed to write, and the tensors without storage.
+// outputs are the storages that the kernel wrote to, of those it was allowed to, and the tensors without storage.
 func (e *emulating) outputs(doc *emulation.Document) (list []tensor.Named) {
 	if doc.Error != nil {
 		return nil
@@ -433,6 +451,7 @@ func (e *emulating) outputs(doc *emulation.Document) (list []tensor.Named) {
 		a := &e.launch.Args[i]
 		switch storage := e.header.Args[i].Storage; {
 		case !a.Role.Written() || a.Of > 0:
+		case storage != "" && !doc.Written[i]:
 		case storage != "":
 			list = append(list, tensor.Named{Name: storage, Tensor: e.image(storage)})
 		default:

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +20,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/emulation"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/wire"
 )
@@ -212,6 +215,83 @@ func TestEmulate(t *testing.T) {
 		doc, out, err := emulated(t.Context(), t, c, h)
 		if err != nil || doc.Status != "not_run" || doc.Error.Code != code || doc.PTX != path || len(out) != 0 {
 			t.Errorf("%s: %+v, %v, want %s", entry, doc, err, code)
+		}
+	}
+}
+
+// TestEmulateLeavesOut: storages that the kernel did not write to do not come back, whatever it was allowed to.
+func TestEmulateLeavesOut(t *testing.T) {
+	c := newFixture(t).listening(t)
+	for _, shared := range []string{"", filepath.Join(t.TempDir(), "shared")} {
+		for n, want := range map[string][]string{"3": {"y"}, "0": nil} {
+			h := launchOf(n)
+			h.Shared, h.Args[0].Role = shared, "inout"
+			h.Args[1] = wire.EmulateArg{Kind: "tensor", Name: "y", DType: "float32", Role: "inout", Storage: "y"}
+			_, out, err := emulated(t.Context(), t, c, h, floats("x", dtype.Float32, 1, 2, 3),
+				floats("y", dtype.Float32, 0, 0, 0))
+			if got := slices.Collect(maps.Keys(out)); err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s elements: %v come back, want %v; %v", n, got, want, err)
+			}
+		}
+	}
+}
+
+// TestEmulateAgain: a kernel is made ready once, and one that differs in anything is another one.
+func TestEmulateAgain(t *testing.T) {
+	f := newFixture(t)
+	c := f.listening(t)
+	x := floats("x", dtype.Float32, 1, 2, 3)
+	var made []*ptxvm.Program
+	for range 2 {
+		for _, change := range []func(h *wire.EmulateHeader){
+			func(*wire.EmulateHeader) {},
+			func(h *wire.EmulateHeader) { h.Name = "other.ptx" },
+			func(h *wire.EmulateHeader) { h.Arch = "sm_90" },
+			func(h *wire.EmulateHeader) { h.SFU = "worst+" },
+			func(h *wire.EmulateHeader) { h.Contract = true },
+			func(h *wire.EmulateHeader) { *h.PTX += "\n" },
+			func(h *wire.EmulateHeader) { h.Entry = "spin"; h.Args = nil; h.Budget = 10 },
+		} {
+			h := launchOf("3")
+			change(h)
+			doc, _, err := emulated(t.Context(), t, c, h, x)
+			if err != nil || h.Name != "" && doc.PTX != h.Name || h.Arch != "" && doc.Target != h.Arch ||
+				doc.SFU != h.SFU || doc.Contract != h.Contract && h.Entry == "doubles" {
+				t.Fatalf("%+v, %v", doc, err)
+			}
+		}
+		f.kernels.mu.Lock()
+		list := slices.Collect(maps.Values(f.kernels.kept))
+		f.kernels.mu.Unlock()
+		if len(list) != 7 {
+			t.Fatalf("%d programs are kept, want 7", len(list))
+		}
+		for _, p := range list {
+			if made != nil && !slices.Contains(made, p) {
+				t.Errorf("%s was made twice", p.Kernel.Name)
+			}
+		}
+		made = list
+	}
+	// However many kernels there are, few are kept, and none with a long text.
+	text := doubles
+	for i := range maxPrograms {
+		text += "\n"
+		if i == maxPrograms-1 {
+			text += strings.Repeat("\n", maxProgramText)
+		}
+		h := launchOf("3")
+		h.PTX = &text
+		if _, _, err := emulated(t.Context(), t, c, h, x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(f.kernels.kept); n > maxPrograms {
+		t.Errorf("%d programs are kept, want at most %d", n, maxPrograms)
+	}
+	for key := range f.kernels.kept {
+		if len(key.text) > maxProgramText {
+			t.Errorf("a program with a text of %d bytes is kept", len(key.text))
 		}
 	}
 }

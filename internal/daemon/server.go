@@ -53,6 +53,7 @@ type Server struct {
 	images  tensor.Images // of submissions
 	patience
 	machines chan struct{} // has an element for each launch that is executed
+	kernels  programs      // of launches
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
 	stop context.CancelCauseFunc

@@ -34,6 +34,8 @@ type Document struct {
 	Outputs       []string     `json:"outputs"` // files
 	Counters      *Counters    `json:"counters,omitempty"`
 	Error         *Refusal     `json:"error,omitempty"`
+
+	Written []bool `json:"-"` // by argument: whether the kernel wrote to its memory
 }
 
 // Refusal is why a kernel was not executed, or not to its end.

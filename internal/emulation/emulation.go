@@ -91,6 +91,7 @@ func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options
 		Checks: checkNames(o.Checks), Schedules: max(o.Schedules, 1), Seconds: time.Since(start).Seconds(),
 		SFU: prog.Numerics.Approx.String(), Contract: prog.Numerics.Contract,
 		Instructions: result.Steps, Printed: string(result.Printed), Dropped: result.Dropped,
+		Written: result.Written,
 	}
 	if result.Counters != nil {
 		d.Counters = newCounters(result.Counters)
