@@ -19,7 +19,7 @@ import pytest
 from gpuemu import ClientError, ConnectionFailed, _shared
 from gpuemu._fuzzing import fetch
 from gpuemu._http import Transport
-from gpuemu._shared import SharedFile
+from gpuemu._shared import Reserve, SharedFile
 
 Answer = Callable[[socket.socket], None]
 PATIENCE = 60  # seconds that a busy machine may take for anything; nothing waits for them to pass
@@ -170,6 +170,52 @@ def test_shared_file_survives_a_fork() -> None:
             os._exit(0)
         os.waitpid(child, 0)
         assert os.path.exists(shared.path)
+
+
+def test_files_of_a_reserve_are_used_again() -> None:
+    reserve = Reserve()
+    with reserve.file() as first, reserve.file() as second:
+        assert first.path != second.path
+        first.view(10)[:] = 7
+        paths = {first.path, second.path}
+    with reserve.file() as again, reserve.file() as too:
+        assert {again.path, too.path} == paths
+    with pytest.raises(ZeroDivisionError), reserve.file() as broken:
+        raise ZeroDivisionError  # whoever has the other side may still write to it
+    assert not os.path.exists(broken.path)
+    with reserve.file() as large:
+        assert large.path in paths
+        large.view(_shared.KEPT_BYTES + 1)
+    assert not os.path.exists(large.path)
+    with reserve.file() as other:
+        pass
+    os.unlink(other.path)
+    with reserve.file() as fresh:
+        assert fresh.path != other.path
+    reserve.close()
+    assert not os.path.exists(fresh.path)
+
+
+def test_a_reserve_keeps_few_files() -> None:
+    reserve = Reserve()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(reserve.file()) for _ in range(_shared.KEPT + 2)]
+    assert sum(os.path.exists(f.path) for f in files) == _shared.KEPT
+    reserve.close()
+    assert not any(os.path.exists(f.path) for f in files)
+
+
+def test_a_reserve_after_a_fork() -> None:
+    reserve = Reserve()
+    with reserve.file() as shared:
+        pass
+    child = os.fork()
+    if child == 0:
+        with reserve.file() as own:
+            os._exit(0 if own.path != shared.path else 1)
+    assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 0
+    assert os.path.exists(shared.path)
+    reserve.close()
 
 
 def test_shared_file_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ bounds="storage" allows all of that. The emulator keeps addresses modulo 256: wh
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import operator
@@ -19,13 +20,15 @@ import numpy as np
 
 from . import _parts
 from ._http import Transport
-from ._shared import SharedFile
 from .arrays import name_of
 from .emulation import EmulationResult, parse_emulation
 from .results import ClientError, ConnectionFailed
 
 if TYPE_CHECKING:
+    from ._shared import SharedFile
     from .client import Client
+
+Image = dict[str, tuple[str, tuple[int, ...], memoryview]]  # data type, shape and bytes of tensors by name
 
 LAUNCH_TYPE = "application/vnd.gpuemu.launch"
 RESIDUES = 256  # of addresses that are told apart
@@ -298,20 +301,24 @@ class Launch:
                 if key not in known and (valid := piece.valid()):
                     arg.update(dtype="uint8", valid=valid)  # in bytes
                 known.add(key)
-        reply, image = _exchange(client, self.header, {key: piece.bytes() for key, piece in pieces.items()})
-        result = parse_emulation(reply["emulation"])
-        for key, (_, _, data) in image.items():
-            if key in self._fresh:
-                target = self._fresh[key].reshape(-1).view(np.uint8)
-            elif key in pieces:
-                target = pieces[key].bytes()
-                if not pieces[key].writeable:
-                    _refuse_changes(pieces[key], target, data)
-                    continue
-            else:
-                continue  # scratch
-            np.copyto(target, np.frombuffer(data, np.uint8))
+        with _exchange(client, self.header, {key: piece.bytes() for key, piece in pieces.items()}) as (reply, image):
+            result = parse_emulation(reply["emulation"])
+            for key, (_, _, data) in image.items():
+                self._write_back(pieces, key, data)
         return result
+
+    def _write_back(self, pieces: Mapping[str, Region], key: str, data: memoryview) -> None:
+        """Writes what the kernel wrote to the array it belongs to."""
+        if key in self._fresh:
+            target = self._fresh[key].reshape(-1).view(np.uint8)
+        elif key in pieces:
+            target = pieces[key].bytes()
+            if not pieces[key].writeable:
+                _refuse_changes(pieces[key], target, data)
+                return
+        else:
+            return  # scratch
+        np.copyto(target, np.frombuffer(data, np.uint8))
 
 
 def _region_of(pieces: Mapping[str, Region], memory: Memory) -> tuple[str, Region]:
@@ -370,18 +377,20 @@ def emulate(
     return launch.run(client)
 
 
+@contextlib.contextmanager
 def _exchange(
     client: Client, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray[Any, Any]]
-) -> tuple[Any, dict[str, tuple[str, tuple[int, ...], memoryview]]]:
-    """Sends a launch: the answer, and the tensors that came with it."""
+) -> Iterator[tuple[Any, Image]]:
+    """Sends a launch: the answer, and the tensors that came with it, whose memory is there as long as the context."""
     client._connect()
     transport = client._machine
     head, size = _parts.image_head(tensors)
     if len(head) + size <= INLINE:
         whole = _parts.part_head(header, len(head) + size) + head
         whole += b"".join(_parts.flat_bytes(a) for a in tensors.values())
-        return _answer(transport, _post(client, transport, whole), None)
-    with SharedFile() as shared:
+        yield _answer(transport, _post(client, transport, whole), None)
+        return
+    with client._files.file() as shared:
         view = shared.view(len(head) + size)
         at = len(head)
         view[:at] = np.frombuffer(head, np.uint8)
@@ -389,7 +398,7 @@ def _exchange(
             view[at : at + a.nbytes] = a
             at += a.nbytes
         own = dict(header, shared=shared.path, bytes=[0, at])
-        return _answer(transport, _post(client, transport, _parts.part_head(own, 0)), shared)
+        yield _answer(transport, _post(client, transport, _parts.part_head(own, 0)), shared)
 
 
 def _post(client: Client, transport: Transport, body: bytes) -> Any:
@@ -402,9 +411,9 @@ def _post(client: Client, transport: Transport, body: bytes) -> Any:
         return transport.request("POST", "/v1/emulate", body, LAUNCH_TYPE)
 
 
-def _answer(transport: Transport, response: Any, shared: SharedFile | None) -> tuple[Any, dict[str, Any]]:
+def _answer(transport: Transport, response: Any, shared: SharedFile | None) -> tuple[Any, Image]:
     reply, image = _parts.split_part(transport.read(response))
     if shared is not None and "bytes" in reply:
         begin, end = reply["bytes"]
-        image = memoryview(shared.view(end)[begin:].tobytes())  # the file goes, the bytes stay
+        image = memoryview(shared.view(end)[begin:])  # type: ignore[arg-type]
     return reply, _parts.parse_image(image) if len(image) > 0 else {}

@@ -15,6 +15,7 @@ import os
 import stat
 import tempfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ MEMORY = "/dev/shm"
 ROOM = 1 << 30  # bytes; a run has five files of some ten million bytes. Containers often have 64 MiB there
 PREFIX = "gpuemu-shared-"
 STALE = 60  # seconds; a younger file may not be locked yet
+KEPT = 4  # files of a Reserve that nobody uses
+KEPT_BYTES = 1 << 26  # that such a file may have
 
 
 class SharedFile:
@@ -81,6 +84,11 @@ class SharedFile:
                 f"make room in {os.path.dirname(self.path)} (of a container: --shm-size), or choose smaller shapes",
             ) from exc  # fmt: skip
 
+    def usable(self) -> bool:
+        """Whether the file is still that of this process, is not too large to be kept, and has its name."""
+        mine = self._fd >= 0 and self._process == os.getpid()
+        return mine and self._size <= KEPT_BYTES and os.fstat(self._fd).st_nlink > 0
+
     def close(self) -> None:
         """Removes the file. Views stay valid."""
         if self._fd < 0:
@@ -100,6 +108,45 @@ class SharedFile:
 
     def __del__(self) -> None:
         self.close()
+
+
+class Reserve:
+    """Files that are used again: to make one, and to touch its pages for the first time, takes longer than to fill it.
+
+    Threads take different files.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[SharedFile] = []
+
+    @contextlib.contextmanager
+    def file(self) -> Iterator[SharedFile]:
+        """A file for a while, with anything in it."""
+        shared = self._take()
+        try:
+            yield shared
+        except BaseException:  # the daemon may still write to it
+            shared.close()
+            raise
+        if len(self._files) < KEPT and shared.usable():
+            self._files.append(shared)
+        else:
+            shared.close()
+
+    def _take(self) -> SharedFile:
+        while self._files:
+            with contextlib.suppress(IndexError):  # another thread was faster
+                shared = self._files.pop()
+                if shared.usable():
+                    return shared
+                shared.close()
+        return SharedFile()
+
+    def close(self) -> None:
+        """Removes the files that nobody uses."""
+        while self._files:
+            with contextlib.suppress(IndexError):
+                self._files.pop().close()
 
 
 def _directory() -> str:

@@ -18,6 +18,7 @@ from ._case import Case, Execution
 from ._http import Transport
 from ._parts import array_of, texts
 from ._progress import Progress
+from ._shared import Reserve
 from .arrays import Arrays, arrays, numpy_dtype, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard, call_attrs
@@ -86,6 +87,7 @@ class Client:
     ) -> None:
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
         self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
+        self._files = Reserve()  # of launches
         self._config = os.path.abspath(config) if config else _daemon.find_config()
         self._start = start
         self._checked = False
@@ -96,6 +98,7 @@ class Client:
         """Closes the connections. The daemon goes on; another request connects again."""
         self._transport.close()
         self._machine.close()
+        self._files.close()
         self._checked = False
 
     def __enter__(self) -> Client:
