@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"gpuemu/internal/proof"
 )
 
 // This file implements the reference page of all commands, docs/cli.md.
@@ -20,6 +22,9 @@ func Reference() string {
 		"`_`.\n\nEvery command also takes:\n\n```\n")
 	b.WriteString(strings.TrimRight(top.PersistentFlags().FlagUsages(), "\n") + "\n```\n")
 	describe(&b, top)
+	receipts := proof.Commands()
+	b.WriteString("\n# Commands of gpu-proof\n\n" + receipts.Long + "\n")
+	describe(&b, receipts)
 	return b.String()
 }
 

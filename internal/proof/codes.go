@@ -1,0 +1,20 @@
+package proof
+
+import "gpuemu/internal/diag"
+
+// This file implements the stable error codes of the package. Why a receipt is refused has codes of its own, see
+// docs/formats/receipt.md.
+const (
+	// Usage means that the flags or arguments of a command do not fit it.
+	Usage diag.Code = "proof-usage"
+	// UnknownCommand means that there is no subcommand of that name.
+	UnknownCommand diag.Code = "proof-unknown-command"
+	// ReadFailed means that a file given on the command line cannot be read.
+	ReadFailed diag.Code = "proof-read-failed"
+	// WriteFailed means that a result could not be written. A file is then either the old one or absent, never half.
+	WriteFailed diag.Code = "proof-write-failed"
+	// Interrupted means that a signal stopped the command. What was written before is complete.
+	Interrupted diag.Code = "proof-interrupted"
+	// Internal means a fault of gpu-proof itself.
+	Internal diag.Code = "proof-internal"
+)

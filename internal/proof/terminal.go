@@ -1,0 +1,86 @@
+package proof
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements all printing: results to standard output, everything else to standard error. Whatever a receipt,
+// a name or a path says is printed with its control characters written out: a line that begins with "::" or an escape
+// sequence must not steer a CI system or a terminal.
+
+// terminal is where a command's words go.
+type terminal struct {
+	name string // of the program
+	out  *bufio.Writer
+	err  io.Writer
+}
+
+func newTerminal(env Env) *terminal {
+	return &terminal{name: env.Name, out: bufio.NewWriterSize(env.Stdout, 1<<16), err: env.Stderr}
+}
+
+// clean writes out what a terminal or a log would obey: control characters, those that turn the direction of text, and
+// bytes that are no UTF-8.
+func clean(text string) string {
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
+			r == 0x200e || r == 0x200f || r == 0x061c || r == 0xfeff:
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// lines cleans text of several lines, which are ours.
+func lines(text string) string {
+	parts := strings.Split(text, "\n")
+	for i := range parts {
+		parts[i] = clean(parts[i])
+	}
+	return strings.Join(parts, "\n")
+}
+
+// print writes one line of a result.
+func (t *terminal) print(format string, args ...any) {
+	t.out.WriteString(clean(fmt.Sprintf(format, args...)))
+	t.out.WriteByte('\n')
+}
+
+// note says something that is not the result.
+func (t *terminal) note(format string, args ...any) {
+	fmt.Fprintln(t.err, lines(fmt.Sprintf(format, args...)))
+}
+
+// fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
+func (t *terminal) fail(err error) {
+	_ = t.out.Flush() // a fault of standard output was reported already or is reported by Main
+	fmt.Fprintf(t.err, "%s: %s\n", t.name, lines(err.Error()))
+	if hint := diag.HintOf(err); hint != "" {
+		fmt.Fprintln(t.err, "hint:", lines(hint))
+	}
+}
+
+// printJSON writes a result as indented JSON. Control characters are escaped by the encoding itself.
+func (t *terminal) printJSON(v any) error {
+	enc := json.NewEncoder(t.out)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+	}
+	return nil
+}
