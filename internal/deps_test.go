@@ -46,6 +46,7 @@ const external = `
 	oracle  golang.org/x/sys/cpu
 	ptxmath golang.org/x/sys/cpu
 	ptxvm   golang.org/x/sys/cpu
+	sshsig  github.com/hiddeco/sshsig golang.org/x/crypto/ssh golang.org/x/crypto/ssh/agent
 	formula github.com/expr-lang/expr/ast github.com/expr-lang/expr/file github.com/expr-lang/expr/parser
 `
 
