@@ -90,13 +90,17 @@ class KernelSession:
 
     def judge(self, case: Case, store: str = "all") -> ValidationResult:
         """Runs the kernel on a case and has what came out judged."""
+        return self.execute(case, store)[1]
+
+    def execute(self, case: Case, store: str = "all") -> tuple[Execution, ValidationResult]:
+        """judge, and what came out as well."""
         ready = self._ready()
         with self._emulation():
             done: Execution = ready.guard.run(self.kernel, case)
         own_schema = self._options.get("op_schema") is not None
         submission = _fuzzing.Submission(ready.results, ready.client._request(store=store), own_schema)
         submission.add(case, done)
-        return submission.send(ready.client._connect())[0]
+        return done, submission.send(ready.client._connect())[0]
 
     def _emulation(self) -> AbstractContextManager[object]:
         """Where the kernel runs."""

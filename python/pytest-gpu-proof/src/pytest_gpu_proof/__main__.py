@@ -1,0 +1,26 @@
+"""python -m pytest_gpu_proof …: the binary gpu-proof with the same arguments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from .binary import BinaryFailed, find_binary
+
+
+def main() -> int:
+    """Executes the binary in place of this process."""
+    try:
+        command = [find_binary(), *sys.argv[1:]]
+        if os.name == "nt":  # there os.exec starts a second process and does not wait for it
+            return subprocess.run(command).returncode
+        sys.stdout.flush()
+        os.execv(command[0], command)
+    except (BinaryFailed, OSError) as exc:
+        print(f"gpu-proof: {exc}", file=sys.stderr)
+    return 3  # it could not be started: nothing is known about the receipt
+
+
+if __name__ == "__main__":
+    sys.exit(main())
