@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,61 @@ def test_a_kernel_may_return_the_same_memory_each_time(client: Client, watched: 
         shapes={"B": [2], "S": [3], "H": [5]}, layouts=["contiguous"], on_case=look if watched else None,
     )  # fmt: skip
     assert results.passed == 100 and seen == [True] * (100 * watched)
+
+
+@pytest.mark.parametrize("kind", [">f4", "strided"])
+def test_outputs_are_sent_as_the_engine_reads_them(client: Client, kind: str) -> None:
+    """Little-endian and in C order, whatever the kernel returns."""
+
+    def kernel(inputs: dict[str, Any]) -> Any:
+        y = np.maximum(inputs["input"], 0)
+        return y.astype(kind) if kind == ">f4" else np.repeat(y, 2, axis=-1)[..., ::2]
+
+    results = client.fuzz_op_client_side("relu", kernel, iterations=20, seed=5, dtypes=["float32"])
+    assert results.passed == 20
+
+
+def test_an_output_may_have_another_type_in_each_case(client: Client) -> None:
+    """Also where cases have one form: each is judged by what it returned."""
+    number = iter(range(10**6))
+
+    def kernel(inputs: dict[str, Any]) -> Any:
+        return np.maximum(inputs["input"], 0).astype("float32" if next(number) % 2 == 0 else "float16")
+
+    results = client.fuzz_op_client_side(
+        "relu", kernel, iterations=40, seed=5, dtypes=["float32"], value_distribution="normal",
+        shapes={"B": [2], "S": [3], "H": [5]}, layouts=["contiguous"],
+    )  # fmt: skip
+    assert (results.passed, results.failed) == (20, 20)
+    assert {r.reason for r in results.failures} == {"wrong_dtype"}
+
+
+def relu(inputs: dict[str, Any]) -> Any:
+    return np.maximum(inputs["input"], 0)
+
+
+def test_the_next_run_uses_the_files_of_the_last(client: Client) -> None:
+    client.fuzz_op_client_side("relu", relu, iterations=5, seed=5)
+    kept = {file.path for file in client._files._files}
+    assert len(kept) == 7 and all(os.path.exists(path) for path in kept)
+    client.fuzz_op_client_side("relu", relu, iterations=5, seed=6)
+    assert {file.path for file in client._files._files} == kept
+    client.close()
+    assert not any(os.path.exists(path) for path in kept)
+    assert client.fuzz_op_client_side("relu", relu, iterations=5, seed=7).passed == 5
+
+
+def test_files_that_the_daemon_may_still_write_to_are_not_used_again(client: Client) -> None:
+    """A run that ends early does not wait for what it has asked for."""
+    client.fuzz_op_client_side("relu", lambda i: i["input"] + 1, iterations=50, seed=5, fail_fast=True)
+    assert client._files._files == []
+    with pytest.raises(KeyboardInterrupt):
+        client.fuzz_op_client_side("relu", interrupted, iterations=5, seed=5)
+    assert client._files._files == []
+
+
+def interrupted(_inputs: dict[str, Any]) -> Any:
+    raise KeyboardInterrupt
 
 
 def test_executions_in_the_same_memory_are_compared(client: Client) -> None:

@@ -147,6 +147,7 @@ def test_no_file_is_left_behind(client: Client) -> None:
     directory = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path("/tmp")
     before = set(directory.glob("gpuemu-*"))
     client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
+    client.close()
     assert set(directory.glob("gpuemu-*")) <= before
 
 

@@ -235,6 +235,23 @@ def test_shared_files_are_not_made_where_there_is_little_room(monkeypatch: pytes
         assert os.path.dirname(shared.path) == str(tmp_path)
 
 
+AT_EXIT = """
+from gpuemu import _shared
+class Owner: pass
+owner = Owner()
+owner.itself, owner.kept = owner, _shared.Reserve()
+file = owner.kept.take()
+print(file.path)
+owner.kept.give(file)
+"""
+
+
+def test_files_of_a_reserve_go_with_the_interpreter() -> None:
+    """Also where their client was never closed and is part of a cycle."""
+    done = subprocess.run([sys.executable, "-c", AT_EXIT], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    assert done.stdout and not os.path.exists(done.stdout.strip())
+
+
 LEFT = """
 import os, sys
 from gpuemu import _shared

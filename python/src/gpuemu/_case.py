@@ -7,6 +7,7 @@ int8 to int64 uint8 to uint64 bool. Strides and offsets count elements, not byte
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,9 @@ class Form:
     outputs: list[OutputSpec] | None
     places: list[tuple[int, int, int]]  # of the inputs in Case.block: begin, end, end of the red zone behind it
     size: int  # bytes of a block
+    # What np.ndarray is called with for each input, behind its name: shape, dtype, and offset and strides in bytes of a
+    # block. The guard notes it here for the cases that follow.
+    numpy_views: list[tuple[str, tuple[int, ...], np.dtype[Any], int, tuple[int, ...]]] | None = None
 
 
 @dataclass(eq=False)
@@ -62,6 +66,37 @@ class Case:
     outputs: list[OutputSpec] | None  # None: the op has no schema
     form: Form | None = None  # of a case of a batch
     block: np.ndarray[Any, Any] | None = None  # its inputs with their red zones, as the guard lays them out; read-only
+
+
+class BatchCase(Case):
+    """A case of a batch. What follows from its form is made when it is asked for: where a case passes, nobody does."""
+
+    def __init__(self, index: int, form: Form, digits: str, block: np.ndarray[Any, Any]) -> None:
+        self.index, self.form, self.block = index, form, block
+        self.digits = digits  # the seed
+        self.attrs, self.outputs = form.attrs, form.outputs
+        self._form = form
+
+    @cached_property
+    def op(self) -> str:  # type: ignore[override]
+        return self._form.op
+
+    @cached_property
+    def dtype(self) -> str:  # type: ignore[override]
+        return self._form.dtype
+
+    @cached_property
+    def text(self) -> str:  # type: ignore[override]
+        return self._form.before + self.digits + self._form.behind
+
+    @cached_property
+    def seed(self) -> int:  # type: ignore[override]
+        return int(self.digits)
+
+    @cached_property
+    def inputs(self) -> list[View]:  # type: ignore[override]
+        assert self.block is not None
+        return [View(*v, self.block[begin:end]) for v, (begin, end, _) in zip(self._form.views, self._form.places)]
 
 
 @dataclass

@@ -14,16 +14,16 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _parts
-from ._case import Case, Execution, Failure, Form, OutputSpec, View
+from ._case import BatchCase, Case, Execution, Failure, Form, OutputSpec, View
 from ._http import Transport
 from ._progress import Progress
-from ._shared import GRAIN, SharedFile
-from .arrays import name_of
+from ._shared import GRAIN, Reserve, SharedFile
+from .arrays import name_of, numpy_dtype
 from .guard import INPUT_PATTERNS, RED_ZONE
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
@@ -71,13 +71,6 @@ def parse_form(raw: dict[str, Any]) -> Form:
                 raw["size"])  # fmt: skip
 
 
-def make_case(index: int, form: Form, seed: str, block: _parts.Array) -> Case:
-    """A case of a batch."""
-    inputs = [View(*view, block[place[0] : place[1]]) for view, place in zip(form.views, form.places)]
-    return Case(index, form.op, form.before + seed + form.behind, int(seed), form.dtype, form.attrs, inputs,
-                form.outputs, form, block)  # fmt: skip
-
-
 def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> list[Case]:
     """Asks for a batch of cases, whose inputs are written to the shared file between their red zones."""
     asked = dict(request, shared=shared.path, zone=RED_ZONE, fill=INPUT_PATTERNS)
@@ -88,7 +81,7 @@ def fetch(transport: Transport, request: dict[str, Any], shared: SharedFile) -> 
     memory = shared.view(max((begin + form.size for form, _, begin in rows), default=0))
     memory.flags.writeable = False
     start = request.get("start", 0)
-    return [make_case(start + i, f, seed, memory[at : at + f.size]) for i, (f, seed, at) in enumerate(rows)]
+    return [BatchCase(i, f, seed, memory[at : at + f.size]) for i, (f, seed, at) in enumerate(rows, start)]
 
 
 def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
@@ -125,6 +118,15 @@ def raise_error(header: dict[str, Any]) -> None:
         raise ClientError(error["message"], error.get("code", ""), error.get("hint", ""), error.get("pos", ""))
 
 
+_What = tuple[str, "np.dtype[Any]", tuple[int, ...]]  # name, dtype and shape of an output
+
+
+class _OutputForm(NamedTuple):
+    number: int  # in the request
+    what: list[_What]
+    dtypes: list[np.dtype[Any]]  # of what is written: little-endian
+
+
 class Submission:
     """Results of one batch on their way to the engine: arrays in a shared file, what is said of them in columns.
 
@@ -140,7 +142,7 @@ class Submission:
         self._own_schema = own_schema
         self._in_columns: list[bool] = []  # for each case; else in a part
         self._forms: list[dict[str, Any]] = []
-        self._known: dict[tuple[Any, ...], int] = {}  # places of forms
+        self._known: dict[Form, _OutputForm] = {}  # the last of each
         self._form: list[int] = []
         self._seeds: list[str] = []
         self._begin: list[int] = []
@@ -153,34 +155,43 @@ class Submission:
         """Adds what the kernel did on one case. expected: values to compare with instead of the operator's."""
         outputs = done.outputs
         plain = outputs is not None and not done.findings and done.failure is None and not done.again and not expected
-        in_columns = plain and case.form is not None and not self._own_schema and self._add_row(case, done)
+        in_columns = plain and isinstance(case, BatchCase) and not self._own_schema and self._add_row(case, done)
         self._in_columns.append(in_columns)
         if not in_columns:
             self._add_part(case, done, expected)
 
-    def _add_row(self, case: Case, done: Execution) -> bool:
+    def _add_row(self, case: BatchCase, done: Execution) -> bool:
         """Adds a case to the columns; False where an output has a type that the engine does not know."""
         assert case.form is not None and done.outputs is not None
         arrays = done.outputs
-        key = (case.form, *((name, a.dtype, a.shape) for name, a in arrays.items()))
-        form = self._known.get(key)
-        if form is None:
-            names = [name_of(a.dtype) for a in arrays.values()]
-            if None in names:
+        what = [(name, a.dtype, a.shape) for name, a in arrays.items()]
+        known = self._known.get(case.form)
+        if known is None or known.what != what:
+            known = self._learn(case.form, what)
+            if known is None:
                 return False
-            outputs = [{"name": n, "dtype": d, "shape": a.shape} for (n, a), d in zip(arrays.items(), names)]
-            form = self._known[key] = len(self._forms)
-            self._forms.append({"case": [case.form.before, case.form.behind], "outputs": outputs})
-        begin = at = self._room(sum(a.nbytes + ALIGNED for a in arrays.values()))
-        for array in arrays.values():
+        begin = 0
+        for i, array in enumerate(arrays.values()):
+            at = self._room(array.nbytes)
+            begin = begin if i else at
             self._end = at + array.nbytes
-            self._memory[at : self._end] = _parts.flat_array(array)
-            at = -(-self._end // ALIGNED) * ALIGNED
-        self._form.append(form)
-        self._seeds.append(str(case.seed))
+            np.ndarray(array.shape, known.dtypes[i], self._memory, at)[...] = array
+        self._form.append(known.number)
+        self._seeds.append(case.digits)
         self._begin.append(begin)
         self._times.append(done.time_ns)
         return True
+
+    def _learn(self, form: Form, what: list[_What]) -> _OutputForm | None:
+        """Adds the form of outputs; None where one has a type that the engine does not know."""
+        names = [name_of(dtype) for _, dtype, _ in what]
+        known = [name for name in names if name is not None]
+        if len(known) < len(names):
+            return None
+        outputs = [{"name": n, "dtype": d, "shape": shape} for (n, _, shape), d in zip(what, known)]
+        made = self._known[form] = _OutputForm(len(self._forms), what, [numpy_dtype(name) for name in known])
+        self._forms.append({"case": [form.before, form.behind], "outputs": outputs})
+        return made
 
     def _room(self, size: int) -> int:
         """Where the next bytes begin; there is room for size of them."""
@@ -287,17 +298,18 @@ class Plan:
 @dataclass
 class _Batch:
     cases: list[Case]
-    executions: list[Execution] = field(default_factory=list)
+    executions: list[Execution] = field(default_factory=list)  # none where nobody is to see them
 
 
 class Loop:
     """Runs a Plan."""
 
-    def __init__(self, transport: Transport, plan: Plan) -> None:
+    def __init__(self, transport: Transport, plan: Plan, files: Reserve) -> None:
         self._transport = transport
         self._plan = plan
-        self._inputs = [SharedFile() for _ in range(IN_FLIGHT + 2)]
-        self._outputs = [SharedFile() for _ in range(IN_FLIGHT + 1)]
+        self._files = files
+        self._inputs = [files.take() for _ in range(IN_FLIGHT + 2)]
+        self._outputs = [files.take() for _ in range(IN_FLIGHT + 1)]
         self._results = FuzzResults(plan.seed, 0, 0, 0)
         self._stopped = False
         self._ran = self._judged = 0.0  # seconds a case of the last batch took here, and in the engine
@@ -307,14 +319,18 @@ class Loop:
         """Runs all cases, or up to the first failure with fail_fast."""
         start = time.monotonic()
         # One thread fetches, the others submit. They wait for the socket most of the time.
+        # After an error, and where verdicts are not waited for, the daemon may still write to the files.
+        done: Callable[[SharedFile], None] = SharedFile.close
         with ThreadPoolExecutor(1 + IN_FLIGHT, "gpuemu") as pool:
             try:
                 self._run(pool)
+                if not self._stopped:
+                    done = self._files.give
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
                 self._bar.close()
                 for shared in (*self._inputs, *self._outputs):
-                    shared.close()
+                    done(shared)
         self._results.duration = time.monotonic() - start
         return self._results
 
@@ -339,9 +355,8 @@ class Loop:
                 done = self._plan.run(self._plan.kernel, case)
                 expected = self._plan.reference(case) if self._plan.reference and done.outputs is not None else None
                 submission.add(case, done, expected)
-                if self._plan.on_result is None:
-                    done.outputs = done.again = None  # they are in the shared file now
-                batch.executions.append(done)
+                if self._plan.on_result is not None:
+                    batch.executions.append(done)
             self._ran = (time.monotonic() - began) / len(cases)
             while submitting and (len(submitting) == IN_FLIGHT or submitting[0][1].done()):
                 self._absorb(*submitting.popleft())
@@ -378,7 +393,7 @@ class Loop:
         if len(results) != len(batch.cases):
             raise ClientError(f"the daemon gave {len(results)} verdicts on {len(batch.cases)} cases")
         self._judged = seconds / len(results)
-        for case, done, result in zip(batch.cases, batch.executions, results):
+        for i, (case, result) in enumerate(zip(batch.cases, results)):
             res.total += 1
             if result is None:
                 res.passed += 1
@@ -398,7 +413,7 @@ class Loop:
                 if len(res.unjudged) < MAX_KEPT:
                     res.unjudged.append(result)
             if self._plan.on_result is not None:
-                self._plan.on_result(case, done, result)
+                self._plan.on_result(case, batch.executions[i], result)
             if result.verdict in ("fail", "error") and self._plan.fail_fast:
                 self._stopped = True
                 break

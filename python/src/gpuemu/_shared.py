@@ -15,6 +15,7 @@ import os
 import stat
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,7 +33,7 @@ MEMORY = "/dev/shm"
 ROOM = 1 << 30  # bytes; a run has five files of some ten million bytes. Containers often have 64 MiB there
 PREFIX = "gpuemu-shared-"
 STALE = 60  # seconds; a younger file may not be locked yet
-KEPT = 4  # files of a Reserve that nobody uses
+KEPT = 8  # files of a Reserve that nobody uses; a fuzz run has seven
 KEPT_BYTES = 1 << 26  # that such a file may have
 
 
@@ -118,22 +119,28 @@ class Reserve:
 
     def __init__(self) -> None:
         self._files: list[SharedFile] = []
+        weakref.finalize(self, _close_all, self._files)  # also at the end of the interpreter
 
     @contextlib.contextmanager
     def file(self) -> Iterator[SharedFile]:
         """A file for a while, with anything in it."""
-        shared = self._take()
+        shared = self.take()
         try:
             yield shared
         except BaseException:  # the daemon may still write to it
             shared.close()
             raise
+        self.give(shared)
+
+    def give(self, shared: SharedFile) -> None:
+        """Keeps a file that nobody reads or writes any more, or closes it."""
         if len(self._files) < KEPT and shared.usable():
             self._files.append(shared)
         else:
             shared.close()
 
-    def _take(self) -> SharedFile:
+    def take(self) -> SharedFile:
+        """A file with anything in it, the caller's until it is given back or closed."""
         while self._files:
             with contextlib.suppress(IndexError):  # another thread was faster
                 shared = self._files.pop()
@@ -144,9 +151,13 @@ class Reserve:
 
     def close(self) -> None:
         """Removes the files that nobody uses."""
-        while self._files:
-            with contextlib.suppress(IndexError):
-                self._files.pop().close()
+        _close_all(self._files)
+
+
+def _close_all(files: list[SharedFile]) -> None:
+    while files:
+        with contextlib.suppress(IndexError):  # another thread was faster
+            files.pop().close()
 
 
 def _directory() -> str:

@@ -206,9 +206,7 @@ class Arrays:
         """An array in a buffer; strides and offset count elements. Where there are no strides: its elements, copied."""
         kind = numpy_dtype(dtype)
         size = kind.itemsize
-        # Functions of torch take these arrays, too; a plain ndarray where nobody can call one.
-        cls = _TorchReady if "torch" in sys.modules else np.ndarray
-        return cls(shape, kind, buffer, offset * size, [s * size for s in strides])
+        return array_class()(shape, kind, buffer, offset * size, [s * size for s in strides])
 
     def from_numpy(self, array: NDArray) -> Any:
         """A fresh contiguous array with these elements."""
@@ -441,6 +439,11 @@ class _TorchReady(_NDArrayBase):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*_as_tensors(args), **_as_tensors(kwargs or {}))
+
+
+def array_class() -> type[NDArray]:
+    """Of arrays that kernels get: functions of torch take them, too; a plain ndarray where nobody can call one."""
+    return _TorchReady if "torch" in sys.modules else np.ndarray
 
 
 def _as_tensors(value: Any) -> Any:

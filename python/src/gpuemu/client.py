@@ -87,7 +87,7 @@ class Client:
     ) -> None:
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
         self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
-        self._files = Reserve()  # of launches
+        self._files = Reserve()  # of launches and runs
         self._config = os.path.abspath(config) if config else _daemon.find_config()
         self._start = start
         self._checked = False
@@ -350,7 +350,7 @@ class Client:
         if on_case is not None:
             plan.on_result = _case_hook(where, on_case)
         try:
-            return _fuzzing.Loop(self._fresh(), plan).run()
+            return _fuzzing.Loop(self._fresh(), plan, self._files).run()
         except ClientError as exc:
             if exc.code != "campaign-unknown-op" or reference is not None:
                 raise

@@ -25,13 +25,14 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
-from gpuemu._case import Case, Execution, Failure, Finding, OutputSpec, View
+from gpuemu._case import Case, Execution, Failure, Finding, Form, OutputSpec, View
 from gpuemu.arrays import (
     ALIGNMENT,
     ITEM_SIZES,
     Arrays,
     Refusal,
     aligned_bytes,
+    array_class,
     contiguous_strides,
     name_of,
     numpy_dtype,
@@ -115,7 +116,7 @@ class _Memory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._chunk = aligned_bytes(0)
-        self._at = 0
+        self._at = CHUNK  # the first byte that is free
 
     def take(self, size: int) -> NDArray:
         """Fresh bytes, not initialised, aligned to ALIGNMENT."""
@@ -123,10 +124,11 @@ class _Memory:
             return aligned_bytes(size)
         with self._lock:
             at = self._at
-            if at + size > self._chunk.size:
-                self._chunk, at = aligned_bytes(CHUNK), 0
-            self._at = at + -(-size // ALIGNMENT) * ALIGNMENT
-            return self._chunk[at : at + size]
+            end = at + size
+            if end > CHUNK:
+                self._chunk, at, end = aligned_bytes(CHUNK), 0, size
+            self._at = -(-end // ALIGNMENT) * ALIGNMENT
+            return self._chunk[at:end]
 
 
 def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] | None:
@@ -277,10 +279,11 @@ class Guard:
             raise
         finally:
             collecting.reset(before)
-        seen = inputs.changes() + _of_emulator(emulated)
+        seen = inputs.changes()
+        if emulated:
+            seen += _of_emulator(emulated)
         if allocated is None:
-            outputs = self._named(result, specs)
-            return _Run(outputs, seen, spent)
+            return _Run(self._named(result, specs), seen, spent, [])
         outputs, overruns, suspects = allocated.examine()
         return _Run(outputs, seen + overruns, spent, suspects)
 
@@ -400,9 +403,9 @@ class _Run:
     __slots__ = ("findings", "outputs", "suspects", "time_ns")
 
     def __init__(
-        self, outputs: dict[str, NDArray], findings: list[Finding], time_ns: int, suspects: Iterable[str] = ()
+        self, outputs: dict[str, NDArray], findings: list[Finding], time_ns: int, suspects: list[str]
     ) -> None:
-        self.outputs, self.findings, self.time_ns, self.suspects = outputs, findings, time_ns, list(suspects)
+        self.outputs, self.findings, self.time_ns, self.suspects = outputs, findings, time_ns, suspects
 
 
 class _Inputs:
@@ -412,13 +415,14 @@ class _Inputs:
     """
 
     def __init__(self, arrays: Arrays, case: Case, memory: _Memory) -> None:
-        self.arrays, self.views, self.memory = arrays, case.inputs, memory
+        self.arrays, self.case, self.memory = arrays, case, memory
         self.places: list[_Place] = []
         self.block: NDArray | None = None  # all of it as it is to be, where the engine has laid it out
-        if case.form is not None and arrays.strided:
-            self.places, self.block = case.form.places, case.block
-        elif arrays.strided:
-            self.places = _places([view.storage.size for view in self.views])
+        if arrays.strided:
+            if case.form is not None:
+                self.places, self.block = case.form.places, case.block
+            else:
+                self.places = _places([view.storage.size for view in case.inputs])
         self.pristine: Any = None
         self.buffer: Any = None
         self.sent: bytes | None = None  # the memory as it was, where it is small
@@ -426,7 +430,7 @@ class _Inputs:
     def fresh(self) -> dict[str, Any]:
         arrays = self.arrays
         if not arrays.strided:
-            return {v.name: arrays.view(v.storage, v.dtype, v.shape, v.strides, v.offset) for v in self.views}
+            return {v.name: arrays.view(v.storage, v.dtype, v.shape, v.strides, v.offset) for v in self.case.inputs}
         if arrays.on_host:
             self.host = self._laid_out()
             self.buffer = arrays.upload(self.host)
@@ -434,8 +438,10 @@ class _Inputs:
             if self.pristine is None:
                 self.pristine = arrays.upload(self._laid_out())
             self.buffer = arrays.clone(self.pristine)
+        if self.case.form is not None and type(arrays) is Arrays:
+            return _numpy_views(self.case.form, self.buffer)
         given = {}
-        for view, (start, _, _) in zip(self.views, self.places):
+        for view, (start, _, _) in zip(self.case.inputs, self.places):
             offset = start // ITEM_SIZES[view.dtype] + view.offset
             given[view.name] = arrays.view(self.buffer, view.dtype, view.shape, view.strides, offset)
         return given
@@ -450,7 +456,7 @@ class _Inputs:
                 self.sent = self._image()
             host[:] = np.frombuffer(self.sent, np.uint8)
             return host
-        for view, (start, end, stop) in zip(self.views, self.places):
+        for view, (start, end, stop) in zip(self.case.inputs, self.places):
             zone = _INPUT_ZONES[view.dtype]
             host[start - RED_ZONE : start] = zone.before
             host[start:end] = view.storage
@@ -460,7 +466,7 @@ class _Inputs:
     def _image(self) -> bytes:
         """All storages between their zones."""
         pieces: list[bytes | memoryview] = []
-        for view, (_, end, stop) in zip(self.views, self.places):
+        for view, (_, end, stop) in zip(self.case.inputs, self.places):
             zone = _INPUT_ZONES[view.dtype]
             pieces += (zone.before_bytes, view.storage.data, zone.bytes[: stop - end])
         return b"".join(pieces)
@@ -468,8 +474,8 @@ class _Inputs:
     def _unchanged(self) -> bool:
         """Whether the memory of the host is as it was, in one comparison; False also where it takes several."""
         if self.block is not None:
-            # Bytes are compared several times as fast as arrays, unless they are many.
-            return self.host.tobytes() == self.block.tobytes() if self.host.size <= SMALL else False
+            # A bytearray is compared with any memory, and several times as fast as arrays are, unless they are large.
+            return self.host.size <= SMALL and bytearray(self.block) == self.host
         return self.sent is not None and self.host.tobytes() == self.sent
 
     def changes(self) -> list[Finding]:
@@ -481,12 +487,27 @@ class _Inputs:
                 return []
             self.host = self.arrays.download(self.buffer)
         findings: list[Finding] = []
-        for view, place in zip(self.views, self.places):
+        for view, place in zip(self.case.inputs, self.places):
             got = self.host[place[0] : place[1]]
             if _differs(got, view.storage):
                 findings.append(Finding("input_modified", view.name, _modified(view, got)))
             findings += _overruns("input", view.name, _INPUT_ZONES[view.dtype], self.host, place)
         return findings
+
+
+def _numpy_views(form: Form, block: NDArray) -> dict[str, NDArray]:
+    """What Arrays.view makes of the inputs in a block, in a fraction of the time."""
+    views = form.numpy_views
+    if views is None:
+        views = form.numpy_views = []
+        for (name, dtype, shape, strides, offset), (start, _, _) in zip(form.views, form.places):
+            kind = numpy_dtype(dtype)
+            size = kind.itemsize
+            views.append((name, shape, kind, start + offset * size, tuple(s * size for s in strides)))
+    cls, given = array_class(), {}
+    for name, shape, kind, offset, strides in views:
+        given[name] = cls(shape, kind, block, offset, strides)
+    return given
 
 
 class _Outputs:
