@@ -1,0 +1,206 @@
+package fingerprint
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements "sha256-manifest-v2", the digest of the original's version 0.4 (schema 3): a JSON object of
+// names, kinds, modes and digests. Like the older digest it is computed of a commit, or of the working tree.
+
+// V2Paths is what a manifest of the original's version 0.4 is about.
+type V2Paths struct {
+	Included []string // folders and files of the repository
+	Extra    []string // files, links and folders that Git need not know; read from the working tree
+	Excluded []string // exact paths left out
+}
+
+// ManifestV2 returns the digest of a commit, and of how many files it is.
+func (r *Repo) ManifestV2(rev string, p V2Paths) (digest string, count int, err error) {
+	files := map[string]string{}
+	if len(p.Included) > 0 {
+		s, err := ParseScope(p.Included)
+		if err != nil {
+			return "", 0, err
+		}
+		m, err := r.AtCommit(rev, s, Options{Exclude: p.Excluded})
+		if err != nil {
+			return "", 0, err
+		}
+		addV2(files, m.Entries)
+	}
+	return r.finishV2(files, p)
+}
+
+// ManifestV2WorkingTree returns the digest of the tracked files as they lie there: filters and line endings count, as
+// they did for the original. Links and submodules are those of the index.
+func (r *Repo) ManifestV2WorkingTree(p V2Paths) (digest string, count int, err error) {
+	files := map[string]string{}
+	if len(p.Included) > 0 {
+		s, err := ParseScope(p.Included)
+		if err != nil {
+			return "", 0, err
+		}
+		entries, err := r.trackedNow(s, Options{Exclude: p.Excluded})
+		if err != nil {
+			return "", 0, err
+		}
+		addV2(files, entries)
+	}
+	return r.finishV2(files, p)
+}
+
+// trackedNow returns the tracked entries of a scope with the digests of the files that lie there.
+func (r *Repo) trackedNow(s Scope, o Options) ([]Entry, error) {
+	st, err := r.stage()
+	if err != nil {
+		return nil, err
+	}
+	defer st.close()
+	tracked, err := st.list()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]objectEntry, len(tracked))
+	for i, e := range tracked {
+		all[i] = e.objectEntry
+	}
+	m, found, err := selectEntries(all, s, o, "in the working tree")
+	if err != nil {
+		return nil, err
+	}
+	if err := r.hash(m, found, nil); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return nil, diag.Errorf(Incomplete, "", "%w", err)
+	}
+	defer root.Close()
+	for i := range m.Entries {
+		e := &m.Entries[i]
+		if e.Kind != File {
+			continue
+		}
+		sum, ok, err := readLegacy(root, e.Path)
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			return nil, diag.Errorf(Incomplete, "check it out again", "%s is no file in the working tree", Escape(e.Path))
+		}
+		e.SHA256 = sum
+	}
+	return m.Entries, nil
+}
+
+// addV2 adds entries under their names.
+func addV2(files map[string]string, entries []Entry) {
+	for _, e := range entries {
+		if e.Kind == Gitlink {
+			files[e.Path] = fmt.Sprintf(`{"commit":"%s","kind":"gitlink","mode":"160000"}`, e.Commit)
+			continue
+		}
+		files[e.Path] = fmt.Sprintf(`{"kind":"%s","mode":"%s","sha256":"%x"}`, e.Kind, e.Mode, e.SHA256[:])
+	}
+}
+
+// finishV2 adds the extra paths and hashes it all.
+func (r *Repo) finishV2(files map[string]string, p V2Paths) (digest string, count int, err error) {
+	if err := r.addExtra(files, p); err != nil {
+		return "", 0, err
+	}
+	if len(files) == 0 {
+		return "", 0, diag.Errorf(EmptyScope, "", "the fingerprint has no files")
+	}
+	names := make([]string, 0, len(files))
+	for name := range files {
+		names = append(names, name)
+	}
+	sortPython(names)
+	b := []byte(`{"files":{`)
+	for i, name := range names {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(appendPython(b, name), ':'), files[name]...)
+	}
+	sum := sha256.Sum256(append(b, "}}"...))
+	return hex.EncodeToString(sum[:]), len(files), nil
+}
+
+// addExtra adds what the extra paths name, unless it is there already. Folders are walked without following links.
+func (r *Repo) addExtra(files map[string]string, p V2Paths) error {
+	if len(p.Extra) == 0 {
+		return nil
+	}
+	if r.bare {
+		return diag.Errorf(NoRepo, "name a clone with files", "a bare repository has no extra files")
+	}
+	excluded, err := Options{Exclude: p.Excluded}.exclude()
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return diag.Errorf(BadOutput, "", "%w", err)
+	}
+	defer root.Close()
+	for _, raw := range p.Extra {
+		extra, err := cleanPath("extra", raw)
+		if err != nil {
+			return err
+		}
+		err = fs.WalkDir(root.FS(), extra, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if _, there := files[name]; there || slices.Contains(excluded, name) {
+				return nil
+			}
+			if len(files) >= maxEntries {
+				return diag.Errorf(Limit, "", "more than %d files", maxEntries)
+			}
+			text, err := extraEntry(root, name, d.Type())
+			if text != "" {
+				files[name] = text
+			}
+			return err
+		})
+		if err != nil && diag.CodeOf(err) == "" {
+			err = diag.Errorf(BadOutput, "build it first, and name a place inside the repository", "extra path %s: %w",
+				Escape(extra), err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extraEntry describes one extra file or link, "" for what is neither.
+func extraEntry(root *os.Root, name string, mode fs.FileMode) (string, error) {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		target, err := root.Readlink(filepath.FromSlash(name))
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf(`{"kind":"extra-symlink","sha256":"%x"}`, sha256.Sum256([]byte(target))), nil
+	case mode.IsRegular():
+		o, err := hashOutput(root, strings.TrimPrefix(name, "./"))
+		if err != nil {
+			return "", err
+		}
+		return fmt.Sprintf(`{"kind":"extra-file","sha256":"%x"}`, o.SHA256), nil
+	}
+	return "", nil
+}
