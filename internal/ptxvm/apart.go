@@ -1,7 +1,6 @@
 package ptxvm
 
 import (
-	"bytes"
 	"cmp"
 	"runtime"
 )
@@ -37,22 +36,20 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 	if n == 0 {
 		return nil, false, nil
 	}
-	before := make([][]byte, len(g.memory.buffers))
-	for i, b := range g.memory.buffers {
-		if b.arg != nil && !b.unwritten {
-			before[i] = bytes.Clone(b.data)
-		}
-	}
+	before := g.copies()
 	workers := g.execute(n)
 	defer release(workers)
 	if g.wrong.Load() || g.apart && g.overlap(workers) {
-		for i, b := range g.memory.buffers {
-			copy(b.data, before[i])
-		}
+		g.restore(before)
 		return nil, false, nil
 	}
 	if err := g.failed.Load(); err != nil {
 		return nil, false, *err
+	}
+	if s := suspectsOf(workers); s != nil {
+		g.restore(before)
+		r, err := p.runFollowing(l, o, s)
+		return r, true, err
 	}
 	return g.finish(workers), true, nil
 }

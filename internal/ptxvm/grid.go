@@ -35,6 +35,7 @@ type grid struct {
 	several bool           // there are several workers
 	crowd   crowd          // of them
 	failed  atomics.Pointer[error]
+	follows *suspects    // memory whose loads are followed; nil for none
 	apart   bool         // blocks are taken not to touch what others write
 	wrong   atomics.Bool // they do: what was computed means nothing
 	fault   string       // with its stack; guarded by shared
@@ -92,9 +93,19 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 	if r, done, err := p.runApart(l, o); done || err != nil {
 		return r, err
 	}
+	return p.runTogether(l, o, nil)
+}
+
+// runTogether executes a launch with all states of races in one place, and follows the loads of some memory.
+func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, error) {
 	g, err := p.newGrid(l, o)
 	if err != nil {
 		return nil, err
+	}
+	g.follows = follows
+	var before [][]byte
+	if follows == nil && g.checks.has(CheckRace) {
+		before = g.copies()
 	}
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
 	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil {
@@ -109,6 +120,10 @@ func (p *Program) run(l *Launch, o order) (*Result, error) {
 	}
 	if err := g.failed.Load(); err != nil {
 		return nil, *err
+	}
+	if s := suspectsOf(workers); s != nil {
+		g.restore(before)
+		return p.runFollowing(l, o, s)
 	}
 	return g.finish(workers), nil
 }

@@ -74,11 +74,11 @@ var plantedKernels = []planted{
 	{name: "last element not written", class: Unwritten, says: "1 of 64 elements of y", fresh: true,
 		defect: "setp.lt.s32 %p1, %r2, 63; @%p1 st.global.u32 [%rd12], %r2;", sound: storeOwn},
 	{name: "no barrier between store and load", class: Race,
-		says: "writes what thread 0,0,0 of block 0,0,0 has read",
-		defect: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10;" + here +
-			"ld.shared.u32 %r11, [%r10];",
+		says: "writes what thread 32,0,0 of block 0,0,0 has read",
+		defect: "st.shared.u32 [%r6], 1000; bar.sync 0; st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128;" +
+			"add.s32 %r10, %r5, %r10;" + here + "ld.shared.u32 %r11, [%r10]; st.global.u32 [%rd13], %r11;",
 		sound: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" + here +
-			"ld.shared.u32 %r11, [%r10];"},
+			"ld.shared.u32 %r11, [%r10]; st.global.u32 [%rd13], %r11;"},
 	{name: "no barrier between load and store", class: Race,
 		says: "reads what thread 32,0,0 of block 0,0,0 has written",
 		defect: "st.shared.u32 [%r6], %r2; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.sync 0;" +
@@ -101,9 +101,9 @@ var plantedKernels = []planted{
 			"st.shared.b16 [%r13+4], %r10;"},
 	{name: "named barriers of two warps", class: Race, says: "reads what thread", threads: 96,
 		defect: "setp.ge.s32 %p1, %r2, 64; @%p1 bra L; st.shared.u32 [%r6], %r2; bar.sync 1, 64; bra M;" + here +
-			"L: ld.shared.u32 %r10, [%r5]; M: ",
+			"L: ld.shared.u32 %r10, [%r5]; red.global.add.u32 [%rd3], %r10; M: ",
 		sound: "setp.ge.s32 %p1, %r2, 64; @%p1 bra L; st.shared.u32 [%r6], %r2; bar.arrive 1, 96; bra M;" + here +
-			"L: bar.sync 1, 96; ld.shared.u32 %r10, [%r5]; M: "},
+			"L: bar.sync 1, 96; ld.shared.u32 %r10, [%r5]; red.global.add.u32 [%rd3], %r10; M: "},
 	{name: "plain and atomic", class: Race, says: "shared memory",
 		defect: "st.shared.u32 [%r6], 0; xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10;" + here +
 			"atom.shared.add.u32 %r11, [%r10], 1;",
@@ -112,8 +112,8 @@ var plantedKernels = []planted{
 	{name: "blocks write one element", class: Race, says: "of block 0,0,0", blocks: 2, threads: 32,
 		defect: here + "st.global.u32 [%rd2], %r38;", sound: here + "red.global.add.u32 [%rd2], %r38;"},
 	{name: "blocks read what others write", class: Race, says: "read at", blocks: 2, threads: 32,
-		defect: "ld.global.u32 %r10, [%rd2+252];" + here + "st.global.u32 [%rd12], %r3;",
-		sound:  "ld.global.u32 %r10, [%rd1+252];" + here + "st.global.u32 [%rd12], %r3;"},
+		defect: "ld.global.u32 %r10, [%rd2+252]; st.global.u32 [%rd13], %r10;" + here + "st.global.u32 [%rd12], %r3;",
+		sound:  "ld.global.u32 %r10, [%rd1+252]; st.global.u32 [%rd13], %r10;" + here + "st.global.u32 [%rd12], %r3;"},
 	{name: "barrier for half a warp", class: BarrierDivergence, says: "lanes 0xffff0000",
 		defect: "setp.ge.s32 %p1, %r2, 16; @%p1 bra L;" + here + "bar.sync 0;" +
 			elsewhere + "L: add.s32 %r10, %r2, 1;",
@@ -149,7 +149,8 @@ var plantedKernels = []planted{
 	{name: "copy overwritten without a barrier", class: Race, says: "k.cu:99",
 		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all;" + elsewhere +
 			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.warp.sync -1; bar.sync 1, 64; bar.sync 2, 64;" +
-			"ld.shared.u32 %r11, [%r10]; cp.async.ca.shared.global [%r6], [%rd12], 4;" + here + "cp.async.wait_all;",
+			"ld.shared.u32 %r11, [%r10]; st.global.u32 [%rd13], %r11;" +
+			"cp.async.ca.shared.global [%r6], [%rd12], 4;" + here + "cp.async.wait_all;",
 		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all; bar.sync 0;" + elsewhere +
 			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; ld.shared.u32 %r11, [%r10]; bar.sync 0;" +
 			"cp.async.ca.shared.global [%r6], [%rd12], 4; cp.async.wait_all;"},
@@ -187,7 +188,8 @@ const countShared = "st.shared.u32 [%r5], 0; bar.sync 0; atom.shared.add.u32 %r1
 	"setp.ne.s32 %p1, %r2, 0; @%p1 bra L;"
 
 // lastWrites lets the block that takes the second ticket write what both have read.
-const lastWrites = "setp.ne.s32 %%p1, %%r2, 0; @%%p1 bra L; ld.global.u32 %%r10, [%%rd3+8]; %s" +
+const lastWrites = "setp.ne.s32 %%p1, %%r2, 0; @%%p1 bra L; ld.global.u32 %%r10, [%%rd3+8]; " +
+	"red.global.add.u32 [%%rd2], %%r10; %s" +
 	"atom.global.add.u32 %%r11, [%%rd3], 1; and.b32 %%r11, %%r11, 1; setp.ne.s32 %%p2, %%r11, 0; @%%p2 bra L;" +
 	"add.s32 %%r10, %%r10, 1000;" + here + "st.global.u32 [%%rd3+8], %%r10; L: ret;"
 

@@ -147,7 +147,8 @@ func (p *raceProgram) String() string {
 		p.to.name)
 }
 
-// text is the kernel. Values are those of no other access, so that every write changes memory.
+// text is the kernel. Values are those of no other access, so that every write changes memory; what is loaded is used
+// in the end.
 func (p *raceProgram) text() string {
 	space, base, initial := "global", "cvt.u64.u32 %rd20, %r31; add.s64 %rd20, %rd1, %rd20;", ""
 	index := "mov.u32 %r28, 127;"
@@ -172,7 +173,8 @@ func (p *raceProgram) text() string {
 		body = fmt.Sprintf("and.b32 %%r34, %%r2, %d; setp.ne.s32 %%p1, %%r34, 0; @%%p1 bra ELSE;\n%s%s bra JOIN;\n"+
 			"ELSE: %s %s JOIN: add.s32 %%r35, %%r2, 1;\n", p.fork.bit, first, meet, meet, second)
 	}
-	return kernelText(index + initial + "\n" + body)
+	return kernelText("mov.u32 %r20, 0; mov.u32 %r21, 0;" + index + initial + "\n" + body +
+		"add.s32 %r20, %r20, %r21; st.global.u32 [%rd12], %r20;")
 }
 
 // raceAccess is an access of one thread.

@@ -71,6 +71,9 @@ type racing struct {
 	bytes int64                 // of pages
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
+	suspects  suspects   // memory in which loads race
+	following *following // nil where nobody asks whether loads that race are used
+
 	merged []*racing // those of other workers
 }
 
@@ -110,10 +113,17 @@ type blockRacing struct {
 	joined []uint32   // what warps at a barrier know together
 
 	repeats repeats
+
+	log   []wordKey // words that the block has loaded and that are followed
+	logOf uint32    // the block, as in former
+	made  int       // of following.live
 }
 
 func newRacing(g *grid) racing {
 	r := racing{grid: g, clock: 1, pairs: map[[2]int32]*Finding{}}
+	if g.follows != nil {
+		r.following = &following{suspects: g.follows, reads: map[wordKey][]followed{}}
+	}
 	if !g.checks.has(CheckRace) {
 		return r
 	}
@@ -147,6 +157,7 @@ func (r *blockRacing) reset(b *blockShadow) {
 	}
 	clear(r.shared)
 	r.forgetReads()
+	r.forgetFollowed()
 	r.others = 0
 	clear(r.fences)
 	for _, k := range r.known {
@@ -206,7 +217,7 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	}
 	done, at := 0, int(t.offset%4)
 	cells := r.cells(t)
-	if !t.write && len(cells) == 1 && r.again(w, &cells[0], (1<<len(t.data)-1)<<at) {
+	if !t.write && len(cells) == 1 && r.worker.following == nil && r.again(w, &cells[0], (1<<len(t.data)-1)<<at) {
 		return
 	}
 	for i := range cells {
@@ -227,9 +238,13 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 		c.foreign.plain = c.foreign.plain || !in.facts.strong || in.facts.order.narrow
 		if t.write {
 			now := t.data[done : done+n]
-			r.write(w, in, t, c, &me, t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n])))
+			changed := t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n]))
+			if changed && r.worker.following != nil {
+				r.followedReaders(w, in, t, r.key(w, t, t.offset/4+uint64(i)), &me)
+			}
+			r.write(w, in, t, c, &me, changed)
 		} else {
-			r.read(w, in, t, c, &me)
+			r.read(w, in, t, c, &me, i)
 		}
 		if in.facts.strong && t.write {
 			to := everyBlock
@@ -278,16 +293,16 @@ func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, cha
 		r.report(w, in, t, [2]int32{-1, in.index},
 			"lanes %d and %d of a warp write different values to %s in one instruction", old.lane, me.lane)
 	case !r.before(w, old):
-		r.between(w, in, t, "writes", "written", old)
+		r.between(w, in, t, "writes", "written", old, nil)
 	}
 	if changed && clash(&c.reader, me) && !guess(&c.reader, me) {
 		if old, found := r.unorderedReader(w, c); found {
-			r.between(w, in, t, "writes", "read", &old)
+			r.between(w, in, t, "writes", "read", &old, nil)
 		}
 	}
 	if changed && c.foreign.block != 0 {
 		if old := c.foreign.former(); clash(&old, me) && !guess(&old, me) && !r.before(w, &old) {
-			r.between(w, in, t, "writes", "read", &old)
+			r.between(w, in, t, "writes", "read", &old, nil)
 		}
 	}
 	if changed || old.block == 0 || r.before(w, old) {
@@ -319,9 +334,18 @@ func (r *blockRacing) unorderedReader(w *warp, c *cell) (old former, found bool)
 	return old, false
 }
 
-func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former) {
+// read is for word number i of an access.
+func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former, i int) {
+	var value *loaded
+	if r.worker.following != nil && in.facts.rule == loads {
+		value = w.shadow.now[t.lane]
+	}
 	if clash(&c.writer, me) && !guess(me, &c.writer) && !r.before(w, &c.writer) {
-		r.between(w, in, t, "reads", "written", &c.writer)
+		r.between(w, in, t, "reads", "written", &c.writer, value)
+	}
+	if value != nil {
+		r.keepRead(r.key(w, t, t.offset/4+uint64(i)), me, value)
+		return
 	}
 	c.enter(me)
 }
@@ -341,11 +365,21 @@ func (c *cell) enter(me *former) {
 	c.reader, c.readers = *me, bit
 }
 
-func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former) {
+// between reports a race with a former access. Where the value of the load among the two is followed, the report waits
+// until it is used.
+func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former, value *loaded) {
 	g := w.cta.grid
 	if g.apart && old.block != uint32(w.cta.number)+1 {
 		g.wrong.Store(true)
 		return
+	}
+	if read := in; verb == "reads" || past == "read" {
+		if past == "read" {
+			read = &g.prog.code[old.in]
+		}
+		if read.facts.rule == loads {
+			r.worker.suspects.add(t, len(g.memory.buffers))
+		}
 	}
 	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
 	id := int(old.block) - 1
@@ -355,8 +389,15 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 	former := &Access{Write: past == "written", Thread: other.thread(int(old.lane)), Instr: there.src,
 		Block: Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}}
 	former.PTX, former.Source = g.prog.place(there.src)
-	f := r.report(w, in, t, pair, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
-		former.Thread, former.Block, past, g.prog.spot(there))
+	const format = "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s"
+	args := []any{verb, former.Thread, former.Block, past, g.prog.spot(there)}
+	var f *Finding
+	if value != nil && !value.used {
+		f = w.raceAt(in, t, format, args...)
+		r.wait(value, pair, f)
+	} else {
+		f = r.report(w, in, t, pair, format, args...)
+	}
 	if f != nil {
 		f.Former = former
 	}
@@ -393,20 +434,25 @@ func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
 	return nil
 }
 
-// report adds a finding, or counts it; the last operand of its text is the memory. It returns nil for one that is
-// known.
+// report adds a finding, or counts it. It returns nil for one that is known.
 func (r *blockRacing) report(w *warp, in *ins, t *touch, pair [2]int32, format string, args ...any) *Finding {
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
 		return nil
 	}
+	f := w.raceAt(in, t, format, args...)
+	r.worker.pairs[pair] = f
+	return f
+}
+
+// raceAt makes a finding; the last operand of its text is the memory.
+func (w *warp) raceAt(in *ins, t *touch, format string, args ...any) *Finding {
 	name, at := "shared memory", t.offset
 	if t.buffer != nil {
 		name, at = t.buffer.name, t.buffer.base+t.offset
 	}
 	f := w.finding(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
 	f.Address, f.Buffer = at, name
-	r.worker.pairs[pair] = f
 	return f
 }
 

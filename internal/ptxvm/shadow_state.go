@@ -29,13 +29,17 @@ type blockShadow struct {
 // warpShadow is what checks keep about a warp.
 type warpShadow struct {
 	block   *blockShadow
-	local   bitset   // bytes of local memory that are defined, lane after lane
-	stride  int      // from lane to lane in local
-	defined []uint32 // lanes whose value is defined, by register
-	start   []uint32 // of defined: constants and special registers are
-	touches []touch  // of the current instruction
-	landed  []touch  // writes of asynchronous copies that somebody has waited for
-	judged  bool     // the current instruction has been judged by a quick check
+	local   bitset          // bytes of local memory that are defined, lane after lane
+	stride  int             // from lane to lane in local
+	defined []uint32        // lanes whose value is defined, by register
+	start   []uint32        // of defined: constants and special registers are
+	touches []touch         // of the current instruction
+	landed  []touch         // writes of asynchronous copies that somebody has waited for
+	judged  bool            // the current instruction has been judged by a quick check
+	plain   bool            // registers are all that instructions without an access need to be judged
+	held    map[int32]*held // values that are followed, by register; nil where none is
+	now     held            // what the current load has given
+	varies  []uint32        // lanes whose value depends on more than on which thread it is, by register
 
 	flying  []flying // by register
 	written []uint8  // by register: what happened since the last wgmma.fence
@@ -111,6 +115,10 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 			x.start[p.position(d.slot)] = allLanes
 		}
 		x.defined = make([]uint32, len(x.start))
+		x.plain = !p.products && s.racing.following == nil
+		if s.racing.following != nil {
+			x.held, x.varies = map[int32]*held{}, make([]uint32, len(x.start))
+		}
 		if p.products {
 			x.flying, x.written = make([]flying, len(x.start)), make([]uint8, len(x.start))
 		}
@@ -140,6 +148,8 @@ func (x *warpShadow) reset() {
 	clear(x.local)
 	clear(x.flying)
 	clear(x.written)
+	clear(x.held)
+	clear(x.varies)
 	x.fenced = false
 	x.touches, x.landed = x.touches[:0], x.landed[:0]
 }
@@ -162,6 +172,10 @@ func (x *warpShadow) note(sp space, lane int, write bool, b *buffer, offset uint
 
 // guard judges the guard of an instruction.
 func (x *warpShadow) guard(w *warp, in *ins, mask uint32) {
+	if at := in.facts.guard; x.held != nil && at >= 0 {
+		x.use(at, mask)
+		x.skipped(in, mask&^(w.p[in.guard.index()]^in.guardFlip))
+	}
 	if at := in.facts.guard; x.block.worker.uninit && at >= 0 {
 		if bad := mask &^ x.defined[at]; bad != 0 {
 			what := "the guard of " + in.src.Mnemonic()
@@ -185,6 +199,9 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 	}
 	if x.block.worker.uninit {
 		x.definedness(w, in)
+	}
+	if x.held != nil {
+		x.follow(w, in)
 	}
 	if x.block.worker.async {
 		x.hazards(w, in)

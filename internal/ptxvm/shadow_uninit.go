@@ -64,6 +64,9 @@ func (x *warpShadow) definedness(w *warp, in *ins) {
 
 // operands judges the operands of an instruction that decides the way of control.
 func (x *warpShadow) operands(w *warp, in *ins, mask uint32, what string) {
+	for _, at := range in.facts.reads {
+		x.use(at, mask)
+	}
 	if !x.block.worker.uninit {
 		return
 	}

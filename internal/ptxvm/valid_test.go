@@ -63,7 +63,7 @@ func TestValidParts(t *testing.T) {
 // TestFindingDetails: lanes, operands and the other side of a race.
 func TestFindingDetails(t *testing.T) {
 	p := loadText(t, kernelText(".loc 1 7 3\nst.shared.u32 [%r6], %r2;\nxor.b32 %r10, %r6, 128;\n.loc 1 8 3\n"+
-		"ld.shared.u32 %r10, [%r10];\nst.global.u32 [%rd12+256], %r3;"))
+		"ld.shared.u32 %r10, [%r10];\nst.shared.u32 [%r6+256], %r10;\nst.global.u32 [%rd12+256], %r3;"))
 	r := run(t, p, textLaunch(1, 64))
 	if len(r.Findings) != 2 {
 		t.Fatal(list(r))

@@ -169,7 +169,7 @@ func (w *warp) run(steps int) {
 					w.mask = mask
 					in.run(w, in)
 					if w.shadow != nil {
-						if p := in.facts.plain; p != nil && w.shadow.flying == nil {
+						if p := in.facts.plain; p != nil && w.shadow.plain {
 							w.shadow.passOn(p, mask)
 						} else {
 							w.shadow.judge(w, in)

@@ -1,0 +1,427 @@
+package ptxvm
+
+import (
+	"bytes"
+	"math/bits"
+	"slices"
+)
+
+// This file implements the question whether a value that was read in a race is used.
+//
+// Compilers give threads copies of values that they have no use for: in Triton all warps of a block load what fits into
+// one of them, and one of them stores. What the others load may be old or new, and nobody can tell. A race with a load
+// counts where the value reaches something: an address, a branch or a guard, memory, a barrier, a function. PTX says
+// what such a load gives as long as the two accesses have one size, namely one of the values (PTX ISA, "Memory
+// Consistency Model", data races), so a value that reaches nothing changes nothing.
+//
+// The states of words keep one reader of many, which is not enough to tell who uses what. So where the check has found
+// a race with a load, the launch is executed a second time from the same memory, by one worker: loads of the memory
+// that was raced for are followed lane by lane, through registers and shuffles, and a race is reported when its value
+// is used. Launches without such a race pay nothing.
+//
+// A thread that does not store because the tensor ends before it would store with a larger one: a store whose guard is
+// false counts as a use, too, if the guard depends on arguments or on memory, and not only on which thread it is.
+
+// suspects is the memory in which loads race.
+type suspects struct {
+	shared  bool
+	buffers []bool // by index; nil where there is none
+}
+
+// any reports whether there is some.
+func (s *suspects) any() bool { return s.shared || slices.Contains(s.buffers, true) }
+
+// add enters the memory of an access.
+func (s *suspects) add(t *touch, buffers int) {
+	if t.buffer == nil {
+		s.shared = true
+		return
+	}
+	if s.buffers == nil {
+		s.buffers = make([]bool, buffers)
+	}
+	s.buffers[t.buffer.index] = true
+}
+
+// has reports whether an access is to suspect memory.
+func (s *suspects) has(t *touch) bool {
+	if t.buffer == nil {
+		return s.shared && t.space == sharedSpace
+	}
+	return s.buffers != nil && s.buffers[t.buffer.index]
+}
+
+// following is what is kept while a launch is executed a second time.
+type following struct {
+	*suspects
+	reads map[wordKey][]followed
+	live  int // values, and races that wait for their use
+}
+
+// followLimit is how many values are followed at a time: about half a gigabyte of them. Loads beyond it are taken to be
+// used.
+const followLimit = 1 << 21
+
+// wordKey is a word of memory.
+type wordKey struct {
+	buffer int    // -1 for shared memory
+	block  uint32 // of shared memory
+	word   uint64
+}
+
+// followed is a load of a word by a lane.
+type followed struct {
+	former
+	value *loaded
+}
+
+// loaded is what a lane has loaded, or computed from what lanes have loaded.
+type loaded struct {
+	used  bool
+	from  []*loaded // what it was computed from
+	races []waitingRace
+}
+
+// waitingRace is a race that is reported if the value is used.
+type waitingRace struct {
+	pair [2]int32
+	f    *Finding
+}
+
+// held are the values that the lanes of a warp have in a register; nil for one that is not followed.
+type held [warpSize]*loaded
+
+// key is that of a word of an access.
+func (r *blockRacing) key(w *warp, t *touch, word uint64) wordKey {
+	if t.buffer != nil {
+		return wordKey{t.buffer.index, 0, word}
+	}
+	return wordKey{-1, uint32(w.cta.number) + 1, word}
+}
+
+// runFollowing executes a launch a second time.
+func (p *Program) runFollowing(l *Launch, o order, s *suspects) (*Result, error) {
+	again := *l
+	again.Trace = nil // it has been told
+	return p.runTogether(&again, o, s)
+}
+
+// suspectsOf is what workers suspect together; nil for nothing, and where it has been followed.
+func suspectsOf(workers []*worker) *suspects {
+	all := &suspects{}
+	for _, w := range workers {
+		if w.shadow == nil || w.shadow.racing.following != nil {
+			return nil
+		}
+		s := &w.shadow.racing.suspects
+		all.shared = all.shared || s.shared
+		for i, is := range s.buffers {
+			if is && all.buffers == nil {
+				all.buffers = make([]bool, len(s.buffers))
+			}
+			if is {
+				all.buffers[i] = true
+			}
+		}
+	}
+	if !all.any() {
+		return nil
+	}
+	return all
+}
+
+// restore makes memory what it was, as far as there is a copy.
+func (g *grid) restore(before [][]byte) {
+	for i, b := range g.memory.buffers {
+		copy(b.data, before[i])
+	}
+}
+
+// copies are the buffers of a launch as they are; nil for those that nobody is to write.
+func (g *grid) copies() [][]byte {
+	before := make([][]byte, len(g.memory.buffers))
+	for i, b := range g.memory.buffers {
+		if b.arg != nil && !b.unwritten {
+			before[i] = bytes.Clone(b.data)
+		}
+	}
+	return before
+}
+
+// take makes the values of a load, one for each lane that loads from suspect memory.
+func (x *warpShadow) take(in *ins) (now held) {
+	fw := x.block.racing.worker.following
+	for i := range x.touches {
+		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && fw.live < followLimit {
+			fw.live++
+			x.block.racing.made++
+			now[t.lane] = &loaded{}
+		}
+	}
+	return now
+}
+
+// follow says what an instruction that has been executed does with values that are followed.
+func (x *warpShadow) follow(w *warp, in *ins) {
+	f := &in.facts
+	for _, at := range f.address {
+		x.use(at, w.mask)
+	}
+	x.vary(w, in)
+	pure := len(x.touches) == 0 && in.mem == nil && in.flow == nil && in.copy == nil && !in.clock
+	switch {
+	case f.rule == loads:
+		x.now = x.take(in)
+		x.assign(f.parts, w.mask, &x.now)
+	case f.rule == passes: // registers of a function may be those of its caller
+		for at := range x.held {
+			x.use(at, w.mask)
+		}
+	case pure && f.rule == exchange:
+		result := x.shuffled(w, in)
+		x.assign(f.writes, w.mask, &result)
+	case pure && in.kind == plain && f.rule <= either && len(f.writes) > 0:
+		result := x.computed(w, in)
+		x.assign(f.writes, w.mask, &result)
+	default:
+		for _, at := range f.reads {
+			x.use(at, w.mask)
+		}
+		x.assign(f.writes, w.mask, &held{})
+	}
+}
+
+// vary says in which lanes the results of an instruction depend on arguments or on memory.
+func (x *warpShadow) vary(w *warp, in *ins) {
+	f := &in.facts
+	m, all := uint32(0), uint32(0)
+	for _, at := range f.reads {
+		m |= x.varies[at]
+	}
+	switch f.rule {
+	case each, selects:
+		if in.kind != plain || in.mem != nil || in.flow != nil {
+			all = m
+		}
+	case both, either:
+		// An operand that decides alone and does not vary is enough. Its value is gone if the result is in its place.
+		for _, r := range []ref{in.a, in.b} {
+			at := w.cta.grid.prog.position(r)
+			decides := w.p[r.index()]
+			if f.rule == both {
+				decides = ^decides
+			}
+			if slices.Contains(f.writes, at) {
+				decides = 0
+			}
+			m &^= decides &^ x.varies[at]
+		}
+	default:
+		all = ^uint32(0)
+	}
+	if all != 0 {
+		m = allLanes
+	}
+	for _, at := range f.writes {
+		x.varies[at] = x.varies[at]&^w.mask | m&w.mask
+	}
+}
+
+// skipped is for lanes that do not execute an instruction because of its guard. They would with other arguments if the
+// guard varies; what they would have stored counts as used.
+func (x *warpShadow) skipped(in *ins, lanes uint32) {
+	if f := &in.facts; f.rule == stores || f.rule == updates {
+		for _, at := range f.reads {
+			x.use(at, lanes&x.varies[f.guard])
+		}
+	}
+}
+
+// assign puts values into registers.
+func (x *warpShadow) assign(registers []int32, mask uint32, values *held) {
+	for _, at := range registers {
+		h := x.held[at]
+		if at < 0 || h == nil && *values == (held{}) {
+			continue
+		}
+		if h == nil {
+			h = &held{}
+			x.held[at] = h
+		}
+		for m := mask; m != 0; m &= m - 1 {
+			lane := bits.TrailingZeros32(m)
+			h[lane] = values[lane]
+		}
+	}
+}
+
+// computed is the result of an instruction that computes lane by lane.
+func (x *warpShadow) computed(w *warp, in *ins) (result held) {
+	f := &in.facts
+	rule := f.rule
+	if slices.ContainsFunc(f.writes, func(at int32) bool { return slices.Contains(f.reads, at) }) {
+		rule = each // what decides is no longer there
+	}
+	var a, b, c *held
+	if rule != each {
+		p := w.cta.grid.prog
+		a, b = x.held[p.position(in.a)], x.held[p.position(in.b)]
+		if rule == selects {
+			c = x.held[p.position(in.c)]
+		}
+	}
+	for m := w.mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		switch rule {
+		case selects:
+			chosen := b
+			if w.p[in.c.index()]>>lane&1 != 0 {
+				chosen = a
+			}
+			result[lane] = x.joined(chosen.of(lane), c.of(lane))
+		case both, either:
+			if alone := rule == either; a.of(lane) == nil && w.p[in.a.index()]>>lane&1 != 0 == alone ||
+				b.of(lane) == nil && w.p[in.b.index()]>>lane&1 != 0 == alone {
+				continue // an operand decides that is not followed
+			}
+			result[lane] = x.joined(a.of(lane), b.of(lane))
+		default:
+			for _, at := range f.reads {
+				result[lane] = x.joined(result[lane], x.held[at].of(lane))
+			}
+		}
+	}
+	return result
+}
+
+// shuffled is the result of shfl. Which lane a value comes from is a use of what decides it.
+func (x *warpShadow) shuffled(w *warp, in *ins) (result held) {
+	p := w.cta.grid.prog
+	from := x.held[p.position(in.a)]
+	for _, at := range in.facts.reads {
+		if at != p.position(in.a) {
+			x.use(at, w.mask)
+		}
+	}
+	lost := slices.Contains(in.facts.writes, p.position(in.b)) || slices.Contains(in.facts.writes, p.position(in.list[1]))
+	if lost { // where values came from
+		x.use(p.position(in.a), allLanes)
+		return result
+	}
+	for m := w.mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		source, ok := shuffleFrom(in.src.Mods[1], lane, w.get(in.b, lane), w.get(in.list[1], lane))
+		if !ok {
+			source = lane
+		}
+		result[lane] = from.of(source & 31)
+	}
+	return result
+}
+
+func (h *held) of(lane int) *loaded {
+	if h == nil {
+		return nil
+	}
+	return h[lane]
+}
+
+// joined is a value that was computed from two.
+func (x *warpShadow) joined(a, b *loaded) *loaded {
+	switch {
+	case a == nil || a.used:
+		return b
+	case b == nil || b.used || a == b:
+		return a
+	}
+	x.block.racing.worker.following.live++
+	x.block.racing.made++
+	return &loaded{from: []*loaded{a, b}}
+}
+
+// use says that the values of a register are used by lanes.
+func (x *warpShadow) use(at int32, lanes uint32) {
+	h := x.held[at]
+	if h == nil {
+		return
+	}
+	for m := lanes; m != 0; m &= m - 1 {
+		if v := h[bits.TrailingZeros32(m)]; v != nil {
+			x.block.racing.used(v)
+		}
+	}
+}
+
+// used reports the races of a value and of all that it was computed from.
+func (r *blockRacing) used(v *loaded) {
+	for open := []*loaded{v}; len(open) > 0; {
+		v, open = open[len(open)-1], open[:len(open)-1]
+		if v.used {
+			continue
+		}
+		v.used = true
+		for _, race := range v.races {
+			if known := r.worker.pairs[race.pair]; known != nil {
+				known.Count++
+			} else {
+				r.worker.pairs[race.pair] = race.f
+			}
+		}
+		open = append(open, v.from...)
+		v.from, v.races = nil, nil
+	}
+}
+
+// wait keeps a race until its value is used.
+func (r *blockRacing) wait(v *loaded, pair [2]int32, f *Finding) {
+	r.worker.following.live++
+	r.made++
+	v.races = append(v.races, waitingRace{pair, f})
+}
+
+// keepRead enters a load of a word.
+func (r *blockRacing) keepRead(key wordKey, me *former, v *loaded) {
+	fw := r.worker.following
+	fw.reads[key] = append(fw.reads[key], followed{*me, v})
+	r.log, r.logOf = append(r.log, key), me.block
+}
+
+// followedReaders judges a write that changes a word by the loads of it that are followed.
+func (r *blockRacing) followedReaders(w *warp, in *ins, t *touch, key wordKey, me *former) {
+	fw := r.worker.following
+	list := fw.reads[key]
+	kept := list[:0]
+	for i := range list {
+		old := &list[i]
+		if clash(&old.former, me) && !guess(&old.former, me) && !r.before(w, &old.former) {
+			r.between(w, in, t, "writes", "read", &old.former, old.value)
+		}
+		if r.keeps(w, in, t, &old.former, me) {
+			kept = append(kept, *old)
+		}
+	}
+	if len(kept) == 0 {
+		delete(fw.reads, key)
+		return
+	}
+	clear(list[len(kept):])
+	fw.reads[key] = kept
+}
+
+// forgetFollowed drops the loads of a block that has ended: values that it did not use are used by nobody.
+func (r *blockRacing) forgetFollowed() {
+	fw := r.worker.following
+	if fw == nil {
+		return
+	}
+	for _, key := range r.log {
+		list := slices.DeleteFunc(fw.reads[key], func(f followed) bool { return f.block == r.logOf && !f.value.used })
+		if len(list) == 0 {
+			delete(fw.reads, key)
+		} else {
+			fw.reads[key] = list
+		}
+	}
+	fw.live -= r.made
+	r.log, r.made = r.log[:0], 0
+}
