@@ -154,6 +154,9 @@ func globalLaunches() []plantedLaunch {
 			[]Arg{given("x", mixed(1024)...), workspace("y", 1024, 4), scalar(32)}, 0},
 		{"counter_read_plainly", line(2), line(32), 0,
 			[]Arg{given("x", x[:64]...), zeros("count", 1), workspace("y", 64, 4)}, 0},
+		{"exchanged_in_memory", line(1), line(32), 0,
+			[]Arg{given("slot", ints(64, identity)...), given("wide", int32(9), int32(9))}, 0},
+		{"copy_of_another_warp", line(1), line(64), 0, []Arg{given("x", x[:32]...), workspace("y", 64, 4)}, 0},
 	}
 }
 

@@ -47,6 +47,12 @@ func memoryZoo() []animal {
 	for _, p := range partial {
 		total += p
 	}
+	scoped := sequence(34, func(i int) int32 {
+		if i < 2 {
+			return 1
+		}
+		return 43
+	})
 	zoo := []animal{
 		{source: "memory", kernel: "tables", grid: line(2), block: line(64),
 			args: []Arg{in(x), room(4 * n), room(8 * n), value(int32(n))}, want: map[int][]byte{1: pack(y...), 2: pack(z...)}},
@@ -55,10 +61,10 @@ func memoryZoo() []animal {
 			want: map[int][]byte{1: pack(partial...), 2: pack(total)}},
 		{source: "memory", kernel: "spin_lock", grid: line(3), block: line(128),
 			args: []Arg{room(4), room(4)}, want: map[int][]byte{0: pack(int32(0)), 1: pack(int32(12))}},
-		// All lanes write the first element of out, each its own value: a race.
 		{source: "memory", kernel: "scoped", grid: line(1), block: line(32),
-			args: []Arg{room(4), room(4), room(4 * 40), room(4), room(8)}, finding: Race,
-			want: map[int][]byte{0: pack(int32(1)), 1: pack(int32(42)), 3: pack(float32(48))}},
+			args: []Arg{room(4), room(4), room(4 * 34), room(4), room(16)},
+			want: map[int][]byte{0: pack(int32(1)), 1: pack(int32(42)), 2: pack(scoped...), 3: pack(float32(48)),
+				4: pack(math.Float64bits(8), uint64(5))}},
 		{source: "memory", kernel: "hints", grid: line(2), block: line(64),
 			args: []Arg{in(f), room(16 * n), value(int32(n))}, want: map[int][]byte{1: pack(f...)}},
 		{source: "memory", kernel: "float_max_cas", grid: line(4), block: line(100),
@@ -172,16 +178,24 @@ func callZoo() []animal {
 			args: []Arg{in(x), room(4 * n), value(int32(n))}, want: map[int][]byte{1: pack(x...)}},
 		{source: "control", kernel: "guarded_exit", grid: line(1), block: line(32),
 			args: []Arg{in([]int32{3, 0, 5}), room(12), value(int32(3))}, want: map[int][]byte{1: pack[int32](14, 0, 55)}},
-		{source: "control", kernel: "guarded_exit", grid: line(1), block: line(32),
-			args: []Arg{in([]int32{3, -1, 5}), room(12), value(int32(3))}, finding: Trap},
 		{source: "print", kernel: "print_values", grid: line(2), block: line(32),
 			args:    []Arg{in([]float32{1, nan, 3}), value(int32(3))},
 			printed: "start\n0: x[1] = nan (not a number)\nstart\n"},
 		{source: "print", kernel: "checked_index", grid: line(1), block: line(32),
 			args: []Arg{in(sequence(32, func(i int) int32 { return int32(31 - i) })), in(x[:32]), room(128), value(int32(32))},
 			want: map[int][]byte{2: pack(sequence(32, func(i int) float32 { return x[31-i] })...)}},
+	}
+}
+
+// wrongLaunches are launches of kernels of the zoo with arguments that they are not made for. Each has one finding.
+func wrongLaunches() []animal {
+	return []animal{
+		{source: "control", kernel: "guarded_exit", grid: line(1), block: line(32),
+			args: []Arg{in([]int32{3, -1, 5}), room(12), value(int32(3))}, finding: Trap},
 		{source: "print", kernel: "checked_index", grid: line(1), block: line(32),
-			args:    []Arg{in(sequence(32, func(i int) int32 { return int32(i + 1) })), in(x[:32]), room(128), value(int32(32))},
-			finding: Assertion},
+			args: []Arg{in(sequence(32, func(i int) int32 { return int32(i + 1) })), in(mixed(32)), room(128),
+				value(int32(32))}, finding: Assertion},
+		{source: "hopper", kernel: "bulk_copy", grid: line(1), block: line(64), shared: 256,
+			args: []Arg{in(mixed(60)), room(256), value(int32(256))}, finding: OutOfBoundsRead},
 	}
 }

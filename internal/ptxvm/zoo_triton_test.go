@@ -219,6 +219,8 @@ func tritonIndices() []animal {
 		}
 		totals[i/cols] = scanned[i]
 	}
+	halved := sequence(80, func(i int) float64 { return x[i]*0.5 + 1 })
+	centred := sequence(96, func(i int) float64 { return steps[i] - slices.Max(steps[i/16*16:][:16]) })
 	sorted := slices.Clone(x[:96])
 	for r := range 3 {
 		slices.Sort(sorted[32*r:][:32])
@@ -227,13 +229,15 @@ func tritonIndices() []animal {
 	turned := sequence(48*80, func(i int) float64 { return tile[i%48*80+i/48] })
 	ids, table := []int64{4, 0, 2}, kept(f16, 5*272, 0)
 	rowsOf := sequence(3*272, func(i int) float64 { return table[int(ids[i/272])*272+i%272] })
-	// All warps load the counter under the lock, and one thread stores it: the others have no use for what they loaded,
-	// but nothing orders their loads before the store.
+	// All warps load the counter under the lock, and one thread stores it: the others have no use for what they load.
 	locked := triton("atomics", line(2), 128, []Arg{in(whole), room(8), room(16), room(4), value(int32(240))},
 		"atomics-sm80", "atomics-sm90").gives(1, pack(sum, 2)).gives(2, pack(tops...)).gives(3, pack(int32(0)))
-	locked.finding = Race
 	return []animal{
 		locked,
+		triton("halve_in_place", line(3), 128, []Arg{tensor(f32, x[:80]), value(int32(80))}, "halve_in_place-sm80",
+			"halve_in_place-sm90").gives(0, encoded(f32, halved)),
+		triton("centre_in_place", line(6), 128, []Arg{tensor(f32, steps[:96]), value(int32(16))}, "centre_in_place-sm80",
+			"centre_in_place-sm90").gives(0, encoded(f32, centred)),
 		triton("argmax", line(rows), 128, []Arg{tensor(f32, x), blank(f32, rows), blank(dtype.Int32, rows),
 			value(int32(cols))}, "argmax-sm80").gives(1, pack(top...)).gives(2, pack(place...)),
 		triton("histogram", line(3), 128, []Arg{in(class), room(256), value(int32(n))}, "histogram-sm80", "histogram-sm90").

@@ -53,21 +53,26 @@ extern "C" __global__ void spin_lock(int *lock, volatile int *counter) {
   __syncwarp();
 }
 
+// One thread hands data on to the others of its warp, who meet in words of their own kind: out[0] and out[1] by
+// compare-and-swap and maximum, wide[0] by addition, wide[1] by exchange of equal values.
 extern "C" __global__ void scoped(int *flag, int *data, int *out, float *sum, double *wide) {
   int old, seen;
+  uint64_t turn = 5;
   if (threadIdx.x == 0) {
     asm volatile("st.relaxed.gpu.global.s32 [%0], 42;" ::"l"(data) : "memory");
     asm volatile("fence.acq_rel.gpu;" ::: "memory");
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(1) : "memory");
   }
+  __syncwarp();
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
   asm volatile("atom.acq_rel.sys.global.cas.b32 %0, [%1], %2, %3;"
                : "=r"(old) : "l"(out), "r"(0), "r"(seen) : "memory");
   asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(sum), "f"(1.5f) : "memory");
-  asm volatile("atom.global.exch.b64 %0, [%1], %0;" : "+l"(*(uint64_t *)out) : "l"(wide) : "memory");
+  asm volatile("atom.global.exch.b64 %0, [%1], %0;" : "+l"(turn) : "l"(wide + 1) : "memory");
   asm volatile("membar.sys;\n\tfence.sc.cta;" ::: "memory");
   atomicAdd(wide, 0.25);
-  out[1 + threadIdx.x] = old;
+  atomicMax(out + 1, old);
+  out[2 + threadIdx.x] = *data + seen;
 }
 
 extern "C" __global__ void hints(const float4 *x, float4 *y, int n) {

@@ -122,3 +122,19 @@ KERNEL counter_read_plainly(const float *x, int *count, int *y) {
   if (x[i] > 0.0f) atomicAdd(count, 1); // PLANT race
   if (!sound) y[i] = *count; // PLANT race
 }
+
+// An exchange through a variable of memory instead of a register: all lanes store what they have got to one place.
+KERNEL exchanged_in_memory(unsigned long long *slot, unsigned long long *wide) {
+  unsigned long long mine = threadIdx.x, *turn = sound ? &mine : slot;
+  asm volatile("atom.global.exch.b64 %0, [%1], %0;" : "+l"(*turn) : "l"(wide) : "memory"); // PLANT race
+  if (sound) slot[threadIdx.x] = mine;
+}
+
+// All warps load the elements of one, as compilers do where there are too few for all. What they load is old or new,
+// which is nobody's business as long as they do nothing with it.
+KERNEL copy_of_another_warp(float *x, float *y) {
+  int i = threadIdx.x & 31;
+  float v = x[i]; // PLANT race
+  if (threadIdx.x < 32) x[i] = 2.0f * v; // PLANT race
+  if (threadIdx.x < (sound ? 32 : 64)) y[threadIdx.x] = v;
+}

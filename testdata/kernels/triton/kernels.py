@@ -266,6 +266,22 @@ def inline_assembly(x_ptr, out_ptr, BLOCK: tl.constexpr):
     tl.store(out_ptr + at, y)
 
 
+# In place, and with less elements than the block has threads: all warps load them, one stores.
+@triton.jit
+def halve_in_place(x_ptr, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + at, mask=at < n)
+    tl.store(x_ptr + at, x * 0.5 + 1.0, mask=at < n)
+
+
+@triton.jit
+def centre_in_place(x_ptr, cols, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    at = tl.arange(0, BLOCK)
+    x = tl.load(x_ptr + row * cols + at, mask=at < cols, other=-float("inf"))
+    tl.store(x_ptr + row * cols + at, x - tl.max(x, axis=0), mask=at < cols)
+
+
 def build(kernel, signature, constants, archs=(80, 90), warps=4, stages=3, suffix="", **options):
     """One row of BUILDS. The signature gives types of the arguments in order; constants are the constexpr ones."""
     return {"kernel": kernel, "signature": signature.split(), "constants": constants, "archs": archs, "warps": warps,
@@ -313,4 +329,6 @@ BUILDS = [
     build(embedding, "*i64 *fp16 *fp16 i32", {"BLOCK": 256}, archs=(80,), debug=True),
     build(tensor_matmul, "*fp16 *fp16 *fp16 i32 i32 i32", {"M": 64, "N": 64, "K": 32}, archs=(90,), stages=2),
     build(inline_assembly, "*i32 *i32", {"BLOCK": 128}, archs=(80,)),
+    build(halve_in_place, "*fp32 i32", {"BLOCK": 32}),
+    build(centre_in_place, "*fp32 i32", {"BLOCK": 16}),
 ]
