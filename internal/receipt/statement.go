@@ -168,13 +168,13 @@ func NewStatement(r *Results, f Facts) *Statement {
 // wrap puts a statement around a predicate. Lists that are nil become empty: null is not a list.
 func wrap(p Predicate) *Statement {
 	for _, list := range []*[]string{&p.Code.Scope, &p.Code.Exclude, &p.Run.Arguments, &p.Collected, &p.Deselected} {
-		*list = slices.Concat([]string{}, *list)
+		*list = append([]string{}, *list...)
 	}
-	p.Outputs = slices.Concat([]Output{}, p.Outputs)
-	p.Tests = slices.Concat([]Test{}, p.Tests)
-	p.Devices = slices.Concat([]Device{}, p.Devices)
-	p.Environment.GPUs = slices.Concat([]GPU{}, p.Environment.GPUs)
-	p.Challenges = slices.Concat([]Challenge{}, p.Challenges)
+	p.Outputs = append([]Output{}, p.Outputs...)
+	p.Tests = append([]Test{}, p.Tests...)
+	p.Devices = append([]Device{}, p.Devices...)
+	p.Environment.GPUs = append([]GPU{}, p.Environment.GPUs...)
+	p.Challenges = append([]Challenge{}, p.Challenges...)
 	for i, t := range p.Tests {
 		p.Tests[i].Checks = slices.Clone(t.Checks)
 		for k, c := range t.Checks {
