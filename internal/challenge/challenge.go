@@ -23,6 +23,7 @@ import (
 	"gpuemu/internal/gen"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/tensor"
 )
 
@@ -39,47 +40,6 @@ const (
 
 // defaultValues is the distribution that gpuemu cases draws from.
 const defaultValues = "mixed"
-
-// Challenge is one operator in one number format: which cases follow from the code, and what came out of them.
-type Challenge struct {
-	Op string `json:"op"`
-	// Attributes are those that are not drawn, in the form of --attr.
-	Attributes map[string]string `json:"attributes"`
-	DType      string            `json:"dtype"`
-	Values     string            `json:"values"` // distribution; "": mixed
-	Seed       string            `json:"seed"`   // decimal: JSON numbers lose bits
-	Count      int               `json:"count"`
-	Nonce      string            `json:"nonce"`
-	Kernel     *Kernel           `json:"kernel,omitempty"`
-	Cases      []Case            `json:"cases"`
-}
-
-// Case is one case of a challenge.
-type Case struct {
-	Index   int               `json:"index"`
-	Case    string            `json:"case"`    // canonical text
-	Inputs  string            `json:"inputs"`  // see InputsDigest
-	Outputs map[string]Output `json:"outputs"` // by name
-}
-
-// Output is what was computed: a digest, and the elements where they fit.
-type Output struct {
-	DType  string `json:"dtype"`
-	Shape  []int  `json:"shape"`
-	SHA256 string `json:"sha256"` // of the elements, little endian, row by row
-	Data   []byte `json:"data,omitempty"`
-}
-
-// Kernel names the compiled kernel behind the outputs: a PTX file of the tree and how it is launched, in the words of
-// [ops.kernel] of gpuemu.toml.
-type Kernel struct {
-	PTX    string   `json:"ptx"` // relative to the top of the repository
-	Entry  string   `json:"entry,omitempty"`
-	Grid   []string `json:"grid"`
-	Block  []string `json:"block"`
-	Shared string   `json:"shared,omitempty"`
-	Args   []string `json:"args"`
-}
 
 // Seed is the master seed of a challenge. The text that is hashed has a line of its own for each part, none of which
 // has line breaks (Make and Recheck see to that), so that no two challenges share a text.
@@ -101,13 +61,13 @@ type Request struct {
 }
 
 // Make returns a challenge without outputs: its cases, their inputs digested.
-func Make(ctx context.Context, req Request) (*Challenge, error) {
+func Make(ctx context.Context, req Request) (*receipt.Challenge, error) {
 	p, err := newPlan(req)
 	if err != nil {
 		return nil, err
 	}
-	out := &Challenge{Op: p.op.Name, Attributes: map[string]string{}, DType: p.dtype.String(), Values: p.values,
-		Seed: strconv.FormatUint(p.seed, 10), Count: req.Count, Nonce: req.Nonce, Cases: []Case{}}
+	out := &receipt.Challenge{Op: p.op.Name, Attributes: map[string]string{}, DType: p.dtype.String(), Values: p.values,
+		Seed: strconv.FormatUint(p.seed, 10), Count: req.Count, Nonce: req.Nonce, Cases: []receipt.ChallengeCase{}}
 	for name, text := range req.Attributes {
 		out.Attributes[name] = text
 	}
@@ -119,15 +79,15 @@ func Make(ctx context.Context, req Request) (*Challenge, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Cases = append(out.Cases, Case{Index: i, Case: c.String(), Inputs: InputsDigest(c, inputs),
-			Outputs: map[string]Output{}})
+		out.Cases = append(out.Cases, receipt.ChallengeCase{Index: i, Case: c.String(), Inputs: InputsDigest(c, inputs),
+			Outputs: map[string]receipt.ChallengeOutput{}})
 	}
 	return out, nil
 }
 
-// Inputs makes the inputs of case i, in the order of the operator, for whoever is to run it.
-func (c *Challenge) Inputs(code string, i int) ([]tensor.Named, error) {
-	p, err := newPlan(c.request(code))
+// Inputs makes the inputs of case i of c, in the order of the operator, for whoever is to run it.
+func Inputs(c *receipt.Challenge, code string, i int) ([]tensor.Named, error) {
+	p, err := newPlan(request(c, code))
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +98,7 @@ func (c *Challenge) Inputs(code string, i int) ([]tensor.Named, error) {
 	return named(made, inputs), nil
 }
 
-func (c *Challenge) request(code string) Request {
+func request(c *receipt.Challenge, code string) Request {
 	return Request{Code: code, Nonce: c.Nonce, Op: c.Op, DType: c.DType, Values: c.Values, Attributes: c.Attributes,
 		Count: c.Count}
 }

@@ -11,8 +11,16 @@ import (
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
+)
+
+// Short names of the forms.
+type (
+	signed = receipt.Challenge
+	result = receipt.ChallengeOutput
+	kernel = receipt.ChallengeKernel
 )
 
 // code is some digest of some code.
@@ -22,7 +30,7 @@ const code = "6f2b1e9d1c8a4b5f0e7d3c2b1a09f8e7d6c5b4a3928170615243342516071829"
 func reluRequest() Request { return Request{Code: code, Op: "relu", DType: "float32", Count: 6} }
 
 // filled is a challenge whose outputs are those of the catalogue's own reference, rounded once.
-func filled(t *testing.T, req Request) *Challenge {
+func filled(t *testing.T, req Request) *signed {
 	t.Helper()
 	c, err := Make(context.Background(), req)
 	if err != nil {
@@ -33,18 +41,18 @@ func filled(t *testing.T, req Request) *Challenge {
 }
 
 // fill records outputs after change had its way with the first of each case.
-func fill(t *testing.T, c *Challenge, code string, change func(i int, out *tensor.Tensor)) {
+func fill(t *testing.T, c *signed, code string, change func(i int, out *tensor.Tensor)) {
 	t.Helper()
 	run, err := runner.New(runner.Spec{Target: "builtin:" + c.Op})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Fill(code, func(i int) ([]tensor.Named, error) {
+	err = Fill(c, code, func(i int) ([]tensor.Named, error) {
 		made, err := opspec.ParseCase(c.Cases[i].Case)
 		if err != nil {
 			return nil, err
 		}
-		inputs, err := c.Inputs(code, i)
+		inputs, err := Inputs(c, code, i)
 		if err != nil {
 			return nil, err
 		}
@@ -61,7 +69,7 @@ func fill(t *testing.T, c *Challenge, code string, change func(i int, out *tenso
 	}
 }
 
-func recheck(t *testing.T, c *Challenge, opt Options) *Report {
+func recheck(t *testing.T, c *signed, opt Options) *Report {
 	t.Helper()
 	rep, err := Recheck(context.Background(), c, code, opt)
 	if err != nil {
@@ -71,13 +79,13 @@ func recheck(t *testing.T, c *Challenge, opt Options) *Report {
 }
 
 // copied is c by way of its JSON form, so that a test may change it.
-func copied(t *testing.T, c *Challenge) *Challenge {
+func copied(t *testing.T, c *signed) *signed {
 	t.Helper()
 	b, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := new(Challenge)
+	out := new(signed)
 	if err := json.Unmarshal(b, out); err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +151,12 @@ func TestRecheckAccepts(t *testing.T) {
 // TestRecheckRefuses: each defect alone is found, by its own reason.
 func TestRecheckRefuses(t *testing.T) {
 	good := filled(t, reluRequest())
-	kept := slices.IndexFunc(good.Cases, func(c Case) bool { return len(c.Outputs["output"].Data) > 0 })
-	bare := slices.IndexFunc(good.Cases, func(c Case) bool { return len(c.Outputs["output"].Data) == 0 })
+	kept := slices.IndexFunc(good.Cases, func(c receipt.ChallengeCase) bool { return len(c.Outputs["output"].Data) > 0 })
+	bare := slices.IndexFunc(good.Cases, func(c receipt.ChallengeCase) bool { return len(c.Outputs["output"].Data) == 0 })
 	if kept < 0 || bare < 0 {
 		t.Fatalf("the challenge has no case with data, or none without: %d, %d", kept, bare)
 	}
-	output := func(c *Challenge, i int, change func(*Output)) {
+	output := func(c *signed, i int, change func(*result)) {
 		o := c.Cases[i].Outputs["output"]
 		o.Data = slices.Clone(o.Data)
 		change(&o)
@@ -156,39 +164,41 @@ func TestRecheckRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		change func(*Challenge)
+		change func(*signed)
 		want   Reason
 	}{
-		{"unknown op", func(c *Challenge) { c.Op = "rely" }, Malformed},
-		{"op by its alias", func(c *Challenge) { c.Op = "ReLU" }, Malformed},
-		{"unknown dtype", func(c *Challenge) { c.DType = "float33" }, Malformed},
-		{"short dtype", func(c *Challenge) { c.DType = "f32" }, Malformed},
-		{"unknown values", func(c *Challenge) { c.Values = "nice" }, Malformed},
-		{"unknown attribute", func(c *Challenge) { c.Attributes = map[string]string{"x": "1"} }, Malformed},
-		{"no cases", func(c *Challenge) { c.Count, c.Cases = 0, nil }, Malformed},
-		{"a million cases", func(c *Challenge) { c.Count = 1000000 }, Malformed},
-		{"nonce of two lines", func(c *Challenge) { c.Nonce = "a\nb" }, Malformed},
-		{"chosen seed", func(c *Challenge) { c.Seed = "1" }, OtherSeed},
-		{"other nonce", func(c *Challenge) { c.Nonce = "x" }, OtherSeed},
-		{"seed of another spelling", func(c *Challenge) { c.Seed = "0" + c.Seed }, OtherSeed},
-		{"case left out", func(c *Challenge) { c.Cases = slices.Delete(c.Cases, 2, 3) }, OtherCases},
-		{"last case left out", func(c *Challenge) { c.Cases = c.Cases[:5] }, OtherCases},
-		{"one case twice", func(c *Challenge) { c.Cases[2] = c.Cases[1] }, OtherCases},
-		{"other case", func(c *Challenge) { c.Cases[1].Case = c.Cases[0].Case }, OtherCases},
-		{"other inputs", func(c *Challenge) { c.Cases[1].Inputs = c.Cases[0].Inputs }, OtherInputs},
-		{"no outputs", func(c *Challenge) { c.Cases[kept].Outputs = nil }, OutputMissing},
-		{"output of another name", func(c *Challenge) {
-			c.Cases[kept].Outputs = map[string]Output{"y": c.Cases[kept].Outputs["output"]}
+		{"unknown op", func(c *signed) { c.Op = "rely" }, Malformed},
+		{"op by its alias", func(c *signed) { c.Op = "ReLU" }, Malformed},
+		{"unknown dtype", func(c *signed) { c.DType = "float33" }, Malformed},
+		{"short dtype", func(c *signed) { c.DType = "f32" }, Malformed},
+		{"unknown values", func(c *signed) { c.Values = "nice" }, Malformed},
+		{"unknown attribute", func(c *signed) { c.Attributes = map[string]string{"x": "1"} }, Malformed},
+		{"no cases", func(c *signed) { c.Count, c.Cases = 0, nil }, Malformed},
+		{"a million cases", func(c *signed) { c.Count = 1000000 }, Malformed},
+		{"nonce of two lines", func(c *signed) { c.Nonce = "a\nb" }, Malformed},
+		{"chosen seed", func(c *signed) { c.Seed = "1" }, OtherSeed},
+		{"other nonce", func(c *signed) { c.Nonce = "x" }, OtherSeed},
+		{"seed of another spelling", func(c *signed) { c.Seed = "0" + c.Seed }, OtherSeed},
+		{"case left out", func(c *signed) { c.Cases = slices.Delete(c.Cases, 2, 3) }, OtherCases},
+		{"last case left out", func(c *signed) { c.Cases = c.Cases[:5] }, OtherCases},
+		{"one case twice", func(c *signed) { c.Cases[2] = c.Cases[1] }, OtherCases},
+		{"other case", func(c *signed) { c.Cases[1].Case = c.Cases[0].Case }, OtherCases},
+		{"other inputs", func(c *signed) { c.Cases[1].Inputs = c.Cases[0].Inputs }, OtherInputs},
+		{"no outputs", func(c *signed) { c.Cases[kept].Outputs = nil }, OutputMissing},
+		{"output of another name", func(c *signed) {
+			c.Cases[kept].Outputs = map[string]receipt.ChallengeOutput{"y": c.Cases[kept].Outputs["output"]}
 		}, OutputMissing},
-		{"data left out", func(c *Challenge) { output(c, kept, func(o *Output) { o.Data = nil }) }, OutputMissing},
-		{"data cut short", func(c *Challenge) { output(c, kept, func(o *Output) { o.Data = o.Data[4:] }) }, OutputMissing},
-		{"data that is not kept", func(c *Challenge) { output(c, bare, func(o *Output) { o.Data = []byte{1} }) }, OutputForm},
-		{"other dtype", func(c *Challenge) { output(c, kept, func(o *Output) { o.DType = "int32" }) }, OutputForm},
-		{"other shape", func(c *Challenge) { output(c, kept, func(o *Output) { o.Shape = o.Shape[1:] }) }, OutputForm},
-		{"digest of nothing", func(c *Challenge) { output(c, bare, func(o *Output) { o.SHA256 = "" }) }, OutputForm},
-		{"edited data", func(c *Challenge) { output(c, kept, func(o *Output) { o.Data[3] ^= 0x40 }) }, OutputForm},
-		{"edited data, digest made again", func(c *Challenge) {
-			output(c, kept, func(o *Output) {
+		{"data left out", func(c *signed) { output(c, kept, func(o *result) { o.Data = nil }) }, OutputMissing},
+		{"data cut short", func(c *signed) { output(c, kept, func(o *result) { o.Data = o.Data[4:] }) }, OutputMissing},
+		{"data that is not kept", func(c *signed) { output(c, bare, func(o *result) { o.Data = []byte{1} }) }, OutputForm},
+		{"other dtype", func(c *signed) { output(c, kept, func(o *result) { o.DType = "int32" }) }, OutputForm},
+		{"other shape", func(c *signed) {
+			output(c, kept, func(o *result) { o.Shape = o.Shape[1:] })
+		}, OutputForm},
+		{"digest of nothing", func(c *signed) { output(c, bare, func(o *result) { o.SHA256 = "" }) }, OutputForm},
+		{"edited data", func(c *signed) { output(c, kept, func(o *result) { o.Data[3] ^= 0x40 }) }, OutputForm},
+		{"edited data, digest made again", func(c *signed) {
+			output(c, kept, func(o *result) {
 				o.Data[3] ^= 0x40
 				o.SHA256 = digest(o.Data)
 			})
@@ -264,7 +274,7 @@ func TestFillRefuses(t *testing.T) {
 		"two":   {{Name: "output", Tensor: one}, {Name: "more", Tensor: one}},
 		"shape": {{Name: "output", Tensor: one}},
 	} {
-		if err := c.Fill(code, func(int) ([]tensor.Named, error) { return out, nil }); err == nil {
+		if err := Fill(c, code, func(int) ([]tensor.Named, error) { return out, nil }); err == nil {
 			t.Errorf("%s: Fill takes it", name)
 		}
 	}
@@ -303,21 +313,21 @@ func TestRecheckEmulates(t *testing.T) {
 	req := reluRequest()
 	req.Count = 3
 	good := filled(t, req)
-	good.Kernel = &Kernel{PTX: "kernels/relu.ptx", Entry: "relu", Grid: []string{"cdiv(input.numel, 64)"},
+	good.Kernel = &receipt.ChallengeKernel{PTX: "kernels/relu.ptx", Entry: "relu", Grid: []string{"cdiv(input.numel, 64)"},
 		Block: []string{"64"}, Args: []string{"input", "output", "input.numel"}}
 	for _, tt := range []struct {
 		name   string
 		ptx    string
-		change func(*Kernel)
+		change func(*kernel)
 		want   Reason
 	}{
 		{"right", strings.NewReplacer("CMP", "ge", "OP", "max.NaN").Replace(reluPTX), nil, ""},
 		{"wrong values", strings.NewReplacer("CMP", "ge", "OP", "add").Replace(reluPTX), nil, KernelWrong},
 		{"past the end", strings.NewReplacer("CMP", "gt", "OP", "max.NaN").Replace(reluPTX), nil, KernelWrong},
 		{"no such entry", strings.NewReplacer("CMP", "ge", "OP", "max.NaN").Replace(reluPTX),
-			func(k *Kernel) { k.Entry = "gelu" }, Malformed},
-		{"no grid", "", func(k *Kernel) { k.Grid = nil }, Malformed},
-		{"endless text", "", func(k *Kernel) { k.Args[0] = strings.Repeat("(", 5000) }, Malformed},
+			func(k *kernel) { k.Entry = "gelu" }, Malformed},
+		{"no grid", "", func(k *kernel) { k.Grid = nil }, Malformed},
+		{"endless text", "", func(k *kernel) { k.Args[0] = strings.Repeat("(", 5000) }, Malformed},
 		{"not PTX", "what?", nil, Unchecked},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -372,11 +382,11 @@ func FuzzRecheck(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		var c Challenge
+		var c receipt.Challenge
 		if json.Unmarshal([]byte(text), &c) != nil || c.Count > 4 {
 			t.Skip("not a challenge, or a long one")
 		}
-		if p, err := newPlan(c.request(code)); err == nil {
+		if p, err := newPlan(request(&c, code)); err == nil {
 			c.Seed = strconv.FormatUint(p.seed, 10) // get past the first check
 		}
 		rep, err := Recheck(context.Background(), &c, code, Options{PTX: func(string) ([]byte, error) {

@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/ptxvm"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
@@ -75,7 +76,7 @@ func (r *rechecker) load() error {
 const kernelFile = "kernel.ptx"
 
 // launch compiles the expressions of a kernel.
-func (r *rechecker) launch(k *Kernel) (*runner.Launch, error) {
+func (r *rechecker) launch(k *receipt.ChallengeKernel) (*runner.Launch, error) {
 	l := config.Launch{PTX: kernelFile, Entry: k.Entry, Look: ptxvm.AllChecks, Schedules: 1, Budget: emulateBudget}
 	if n := len(k.Grid) + len(k.Block) + len(k.Args); n > maxExprs {
 		return nil, diag.Errorf(BadChallenge, "", "%d expressions, want at most %d", n, maxExprs)

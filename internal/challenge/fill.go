@@ -5,15 +5,16 @@ import (
 	"encoding/hex"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/tensor"
 )
 
 // This file implements recording: outputs in, their digests and what fits of their elements out.
 
-// Fill records the outputs of all cases, in their order. A single output matches under any name. Wrong values are
+// Fill records the outputs of all cases of c, in their order. A single output matches under any name. Wrong values are
 // recorded as they are: to judge them is not the signer's business. Wrong names, shapes and types are errors.
-func (c *Challenge) Fill(code string, outputs func(index int) ([]tensor.Named, error)) error {
-	p, err := newPlan(c.request(code))
+func Fill(c *receipt.Challenge, code string, outputs func(index int) ([]tensor.Named, error)) error {
+	p, err := newPlan(request(c, code))
 	if err != nil {
 		return err
 	}
@@ -39,11 +40,11 @@ func (c *Challenge) Fill(code string, outputs func(index int) ([]tensor.Named, e
 }
 
 // recorded is the record of one case.
-func recorded(i int, got []tensor.Named, want []declared, keep bool) (map[string]Output, error) {
+func recorded(i int, got []tensor.Named, want []declared, keep bool) (map[string]receipt.ChallengeOutput, error) {
 	if len(got) == 1 && len(want) == 1 {
 		got = []tensor.Named{{Name: want[0].name, Tensor: got[0].Tensor}}
 	}
-	out := map[string]Output{}
+	out := map[string]receipt.ChallengeOutput{}
 	for _, w := range want {
 		var t *tensor.Tensor
 		for _, g := range got {
@@ -59,7 +60,7 @@ func recorded(i int, got []tensor.Named, want []declared, keep bool) (map[string
 				w.dtype, w.shape)
 		}
 		b := t.Bytes()
-		o := Output{DType: w.dtype.String(), Shape: append([]int{}, w.shape...), SHA256: digest(b)}
+		o := receipt.ChallengeOutput{DType: w.dtype.String(), Shape: append([]int{}, w.shape...), SHA256: digest(b)}
 		if keep {
 			o.Data = b
 		}

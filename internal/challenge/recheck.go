@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -64,10 +65,10 @@ func (r *Report) Refused() bool {
 }
 
 // Recheck makes the cases of a challenge again and judges what was recorded. It returns an error only where ctx ended.
-func Recheck(ctx context.Context, c *Challenge, code string, opt Options) (*Report, error) {
+func Recheck(ctx context.Context, c *receipt.Challenge, code string, opt Options) (*Report, error) {
 	r := &rechecker{c: c, opt: opt, out: &Report{Op: c.Op, DType: c.DType, Values: c.Values, Seed: c.Seed, Count: c.Count,
 		Cases: []CaseReport{}, Faults: []Fault{}}}
-	p, err := newPlan(c.request(code))
+	p, err := newPlan(request(c, code))
 	if err != nil {
 		r.fault(Malformed, -1, diag.HintOf(err), "%s", message(err))
 		return r.out, nil
@@ -100,7 +101,7 @@ func Recheck(ctx context.Context, c *Challenge, code string, opt Options) (*Repo
 
 // rechecker is one second look.
 type rechecker struct {
-	c      *Challenge
+	c      *receipt.Challenge
 	opt    Options
 	out    *Report
 	plan   *plan
