@@ -33,7 +33,7 @@ var leaves = map[string]bool{"wire": true, "nng": true}
 // Every line has its entry in docs/rationale.md.
 const external = `
 	cli     github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term
-	proof   github.com/spf13/cobra github.com/spf13/pflag
+	proof   github.com/spf13/cobra github.com/spf13/pflag golang.org/x/term
 	rng     golang.org/x/crypto/blake2b
 	gemm    golang.org/x/sys/cpu
 	compare golang.org/x/sys/cpu

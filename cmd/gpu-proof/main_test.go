@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,18 +19,50 @@ func TestMain(m *testing.M) {
 			os.Exit(cli.Main(cli.Env{Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 				Getenv: os.Getenv}))
 		},
+		"mkrepo":  makeRepo,
+		"results": writeResults,
+		"edit":    editFile,
+		"resign":  signAgain,
+		"relu":    runReLU,
+		"agent":   withAgent,
+		"isjson":  checkJSON,
 	})
 }
 
 // TestScripts runs testdata/script/*.txt: one file per behaviour; stdout, stderr and exit code are asserted there.
 // Commands beside gpu-proof and gpuemu:
 //
-//	exits CODE gpu-proof ...  runs a command that must exit with exactly CODE
+//	exits CODE gpu-proof ...     runs a command that must exit with exactly CODE
+//	mkrepo DIR                   makes a Git repository with src/, tests/ and one commit
+//	results FILE [CHALLENGE]     writes the result file of a green run over the repository here
+//	edit FILE OLD NEW            replaces a text in a file; it must be there
+//	resign FILE KEY OLD NEW      replaces a text in the payload of a receipt, and signs it again
+//	relu IN OUT [WRONG]          computes what a GPU would, for the cases in IN; WRONG is a factor for negative inputs
+//	agent KEY PROGRAM ARGS...    runs a program beside an ssh-agent that has that key
+//	isjson FILE...               checks that each file is one JSON value and nothing else
 func TestScripts(t *testing.T) {
+	vectors, err := filepath.Abs("../../testdata/vectors/gpu-proof")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
-		Cmds:               map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("VECTORS", vectors)
+			// Nothing of the machine's own configuration, and no question, ever.
+			for _, name := range []string{"SSH_AUTH_SOCK", "GITHUB_STEP_SUMMARY", "XDG_CONFIG_HOME"} {
+				env.Setenv(name, "")
+			}
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			env.Setenv("GIT_AUTHOR_NAME", "a")
+			env.Setenv("GIT_AUTHOR_EMAIL", "a@example.org")
+			env.Setenv("GIT_COMMITTER_NAME", "a")
+			env.Setenv("GIT_COMMITTER_EMAIL", "a@example.org")
+			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
 }
 
@@ -44,5 +78,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("%s exits with %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}
+
+func fail(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"gpuemu/internal/challenge"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/receipt"
 	"gpuemu/internal/tensor"
 )
 
@@ -98,12 +99,12 @@ func runChallenge(ctx context.Context, term *terminal, flags challengeFlags) err
 func caseFile(dir string, i int) string { return filepath.Join(dir, strconv.Itoa(i)+".safetensors") }
 
 // writeInputs writes the inputs of all cases. The text of the case is in the metadata, as gpuemu cases has it.
-func writeInputs(ctx context.Context, dir string, c *challenge.Challenge, code string) error {
+func writeInputs(ctx context.Context, dir string, c *receipt.Challenge, code string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return diag.Errorf(WriteFailed, "", "inputs: %w", err)
 	}
 	for i := range c.Cases {
-		inputs, err := c.Inputs(code, i)
+		inputs, err := challenge.Inputs(c, code, i)
 		if err != nil {
 			return err
 		}
@@ -116,8 +117,8 @@ func writeInputs(ctx context.Context, dir string, c *challenge.Challenge, code s
 }
 
 // readOutputs records the outputs of all cases.
-func readOutputs(dir string, c *challenge.Challenge, code string) error {
-	return c.Fill(code, func(i int) ([]tensor.Named, error) {
+func readOutputs(dir string, c *receipt.Challenge, code string) error {
+	return challenge.Fill(c, code, func(i int) ([]tensor.Named, error) {
 		f, err := tensor.OpenSafetensors(caseFile(dir, i))
 		if err != nil {
 			return nil, fmt.Errorf("outputs of case %d: %w", i, err)

@@ -15,6 +15,13 @@ const (
 	WriteFailed diag.Code = "proof-write-failed"
 	// Interrupted means that a signal stopped the command. What was written before is complete.
 	Interrupted diag.Code = "proof-interrupted"
+	// RunFailed means that a run is not signed because it did not finish, failed, or tested nothing.
+	RunFailed diag.Code = "proof-run-failed"
+	// CodeChanged means that the code is not the one that was there when the run began or ended: what was tested is not
+	// what would be signed.
+	CodeChanged diag.Code = "proof-code-changed"
+	// NotSigned means that somebody was asked whether to sign, and said no.
+	NotSigned diag.Code = "proof-not-signed"
 	// Internal means a fault of gpu-proof itself.
 	Internal diag.Code = "proof-internal"
 )

@@ -17,9 +17,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -31,9 +33,10 @@ import (
 
 // Exit codes.
 const (
-	exitOK     = 0
-	exitUsage  = 2
-	exitNotRun = 3
+	exitOK      = 0
+	exitRefused = 1
+	exitUsage   = 2
+	exitNotRun  = 3
 )
 
 // Env is what the command line may touch besides files.
@@ -46,6 +49,16 @@ type Env struct {
 	Version        string // set by the linker; "" in a plain go build
 	// Interrupt returns a context that ends when the user asks the program to stop. nil: nobody asks.
 	Interrupt func() (context.Context, context.CancelFunc)
+	// Now is the clock; nil: that of the system. Transport carries requests to forges; nil: the network.
+	Now       func() time.Time
+	Transport http.RoundTripper
+}
+
+func (e Env) now() time.Time {
+	if e.Now != nil {
+		return e.Now()
+	}
+	return time.Now()
 }
 
 // context returns a context that ends with the first request to stop; a second ends the program at once.
@@ -103,6 +116,9 @@ func (e *statusError) Unwrap() error { return e.err }
 // notRun marks an error that came up after the work had started: what was asked for was not done.
 func notRun(err error) error { return &statusError{exitNotRun, err} }
 
+// refused marks an error that is an answer: no.
+func refused(err error) error { return &statusError{exitRefused, err} }
+
 // exitCode: an error without a status of its own kept the command from starting.
 func exitCode(err error) int {
 	var s *statusError
@@ -139,7 +155,14 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.SetHelpCommand(helpCommand())
 	cmd.Version = readVersion(env.Version).String()
 	cmd.SetVersionTemplate("{{.Version}}\n")
-	cmd.AddCommand(challengeCommand(env, term), versionCommand(env, term))
+	flags := cmd.PersistentFlags()
+	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
+		term.configure(env.Getenv)
+		return nil
+	}
+	cmd.AddCommand(challengeCommand(env, term), inspectCommand(env, term), signCommand(env, term),
+		snapshotCommand(env, term), versionCommand(env, term))
 	return cmd
 }
 

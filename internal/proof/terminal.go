@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,10 +22,31 @@ type terminal struct {
 	name string // of the program
 	out  *bufio.Writer
 	err  io.Writer
+
+	noColor bool // flag
+
+	stdout io.Writer // what out writes to
+	color  bool      // whether out takes colours
 }
 
 func newTerminal(env Env) *terminal {
-	return &terminal{name: env.Name, out: bufio.NewWriterSize(env.Stdout, 1<<16), err: env.Stderr}
+	return &terminal{name: env.Name, out: bufio.NewWriterSize(env.Stdout, 1<<16), stdout: env.Stdout, err: env.Stderr}
+}
+
+// configure takes flags and environment together; it runs after the flags are parsed.
+func (t *terminal) configure(getenv func(string) string) {
+	plain := t.noColor || getenv("NO_COLOR") != "" || getenv("GPUEMU_NO_COLOR") != ""
+	t.color = !plain && isTerminal(t.stdout)
+}
+
+// isTerminal reports whether w is a character device. /dev/null is one as well; colours do no harm there.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 // clean writes out what a terminal or a log would obey: control characters, those that turn the direction of text, and
@@ -59,6 +81,23 @@ func lines(text string) string {
 func (t *terminal) print(format string, args ...any) {
 	t.out.WriteString(clean(fmt.Sprintf(format, args...)))
 	t.out.WriteByte('\n')
+}
+
+// Colours of the word in front of a line.
+const (
+	green  = "\x1b[32m"
+	red    = "\x1b[31m"
+	yellow = "\x1b[33m"
+)
+
+// mark writes a line with a word in front of it, coloured on a terminal.
+func (t *terminal) mark(color, word, format string, args ...any) {
+	if t.color {
+		t.out.WriteString(color + word + "\x1b[0m")
+	} else {
+		t.out.WriteString(word)
+	}
+	t.print(" "+format, args...)
 }
 
 // note says something that is not the result.

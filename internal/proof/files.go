@@ -1,0 +1,91 @@
+package proof
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"gpuemu/internal/diag"
+)
+
+// This file implements reading and writing of files named on the command line.
+
+const (
+	// maxReceipt is the largest receipt that is read. The longest known has 4,656 tests and under 2 MiB.
+	maxReceipt = 64 << 20
+	// maxReport is the largest result file or report of another runner.
+	maxReport = 256 << 20
+)
+
+// readFile reads a whole file of at most limit bytes; "-" is standard input.
+func readFile(env Env, path string, limit int64) ([]byte, error) {
+	from := env.Stdin
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, readError(err)
+		}
+		defer f.Close()
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			return nil, diag.Errorf(ReadFailed, "name a file in it", "%s is a directory", path)
+		}
+		from = f
+	}
+	b, err := io.ReadAll(io.LimitReader(from, limit+1))
+	if err != nil {
+		return nil, readError(err)
+	}
+	if int64(len(b)) > limit {
+		return nil, diag.Errorf(ReadFailed, "", "%s: larger than %d MiB", path, limit>>20)
+	}
+	return b, nil
+}
+
+// readError gives a file system error its code and next step; its text already names the operation and the path.
+func readError(err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		hint = "check the path"
+	case errors.Is(err, fs.ErrPermission):
+		hint = "check the permissions of the file"
+	}
+	return diag.Errorf(ReadFailed, hint, "%w", err)
+}
+
+// writeFile replaces a file as a whole: nobody ever sees half of it, and after a fault the old one is still there. A
+// link stays one.
+func writeFile(path string, b []byte) (err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	fail := func(err error) error { return notRun(diag.Errorf(WriteFailed, "", "%s: %w", path, err)) }
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return diag.Errorf(WriteFailed, "name a file", "%s is no regular file", path)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".gpu-proof-*")
+	if err != nil {
+		return fail(err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if _, err := f.Write(b); err != nil {
+		return fail(err)
+	}
+	if err := f.Chmod(0o644); err != nil { // a receipt is there to be read by all
+		return fail(err)
+	}
+	if err := f.Close(); err != nil {
+		return fail(err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fail(err)
+	}
+	return nil
+}
