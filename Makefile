@@ -41,6 +41,7 @@ setup:
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
+	@$(STEP) "pytest-gpu-proof 0.1.0" sh tools/setup-original.sh
 	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest numpy==2.4.6 pytest==9.2.0
 	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
 
