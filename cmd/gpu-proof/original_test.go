@@ -77,7 +77,8 @@ func TestOriginalAccepts(t *testing.T) {
 				t.Errorf("the original says: %v\n%s", err, out)
 			}
 			must("edit", file, `"outcome": "passed"`, `"outcome": "skipped"`)
-			out, err = run(python, "-m", "pytest_gpu_proof", "verify", "--receipt", file, "--github-user", user, "--allow-skipped")
+			out, err = run(python, "-m", "pytest_gpu_proof", "verify", "--receipt", file, "--github-user", user,
+				"--allow-skipped")
 			if err == nil || !strings.Contains(out, "Signature does not match") {
 				t.Errorf("the original says of a changed receipt: %v\n%s", err, out)
 			}
