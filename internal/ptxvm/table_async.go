@@ -14,11 +14,7 @@ var asyncRows = []row{
 	{syntax: "cp .async .commit_group", build: func(b *builder) { b.out.run = runCommit(ordinary) }},
 	{syntax: "cp .async .wait_group", build: asyncWait(ordinary)},
 	{syntax: "cp .async .wait_all", build: func(b *builder) {
-		b.out.run = func(w *warp, in *ins) {
-			for lane := range w.lanes() {
-				w.async[ordinary][lane].finish(w, lane)
-			}
-		}
+		b.out.run = func(w *warp, in *ins) { w.complete(w.mask) }
 	}},
 	{syntax: "cp .async .mbarrier .arrive [.noinc] [.shared|.shared::cta] .b64", build: asyncArrive},
 	{syntax: "cp .async .bulk .shared::cluster|.shared::cta .global .mbarrier::complete_tx::bytes [.L2::cache_hint]",
@@ -82,22 +78,33 @@ func (q *queue) finish(w *warp, lane int) {
 
 // begin adds a copy to those of a thread.
 func (w *warp) begin(kind, lane int, t transfer) {
+	w.disband()
 	q := &w.async[kind][lane]
 	if !w.crowded(len(q.open)) {
 		q.open = append(q.open, t)
 	}
-	w.copies = true
+}
+
+// complete completes all copies of cp.async of some threads.
+func (w *warp) complete(mask uint32) {
+	if w.united(mask) {
+		w.land(w.flights.closed + 1)
+		return
+	}
+	w.disband()
+	for m := mask; m != 0; m &= m - 1 {
+		w.async[ordinary][firstLane(m)].finish(w, firstLane(m))
+	}
 }
 
 // landed completes the copies of threads that end: a grid is over when its copies are.
 func (w *warp) landed(mask uint32) {
-	if !w.copies {
+	if !w.copies && !w.flights.any() {
 		return
 	}
-	for kind := range w.async {
-		for m := mask; m != 0; m &= m - 1 {
-			w.async[kind][firstLane(m)].finish(w, firstLane(m))
-		}
+	w.complete(mask)
+	for m := mask; m != 0; m &= m - 1 {
+		w.async[bulk][firstLane(m)].finish(w, firstLane(m))
 	}
 }
 
@@ -171,15 +178,13 @@ func asyncCopy(b *builder) {
 		b.out.c = b.srcOf(&args[3], "u32")
 	}
 	b.out.run = func(w *warp, in *ins) {
+		if w.fly(in, size) {
+			return
+		}
+		w.disband()
 		for lane := range w.lanes() {
-			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size, read: size}
-			switch {
-			case in.c == noRef:
-			case in.c.class() == classPred && w.get(in.c, lane) != 0:
-				t.read = 0
-			case in.c.class() != classPred:
-				t.read = int(min(w.get(in.c, lane), uint64(size)))
-			}
+			t := transfer{in: in, to: in.copy.to.at(w, lane), from: in.copy.from.at(w, lane), size: size,
+				read: w.bytesRead(in, lane, size)}
 			if w.ask(t, lane, size) {
 				w.begin(ordinary, lane, t)
 			}
@@ -189,6 +194,15 @@ func asyncCopy(b *builder) {
 
 func runCommit(kind int) func(*warp, *ins) {
 	return func(w *warp, _ *ins) {
+		if kind == ordinary {
+			if w.united(w.mask) {
+				if !w.crowded(w.flights.closed - w.flights.done) {
+					w.flights.closed++
+				}
+				return
+			}
+			w.disband()
+		}
 		for lane := range w.lanes() {
 			if q := &w.async[kind][lane]; !w.crowded(len(q.groups)) {
 				q.commit()
@@ -205,6 +219,13 @@ func asyncWait(kind int) func(*builder) {
 		}
 		left := int(b.arg(0).Value)
 		b.out.run = func(w *warp, _ *ins) {
+			if kind == ordinary {
+				if w.united(w.mask) {
+					w.land(w.flights.closed - left)
+					return
+				}
+				w.disband()
+			}
 			for lane := range w.lanes() {
 				w.async[kind][lane].wait(w, lane, left)
 			}
@@ -218,8 +239,8 @@ func asyncArrive(b *builder) {
 	b.out.mem = b.memory(b.arg(0))
 	again := b.in.Has("noinc")
 	b.out.run = func(w *warp, in *ins) {
+		w.complete(w.mask)
 		for lane := range w.lanes() {
-			w.async[ordinary][lane].finish(w, lane)
 			at := w.barrierAt(in, lane)
 			if s := w.phase(in, lane, at); s != nil && again {
 				if !s.arrive(1) {

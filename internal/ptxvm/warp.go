@@ -37,7 +37,9 @@ type warp struct {
 	watch  *watch      // nil where nobody counts
 	async  [asyncKinds][warpSize]queue
 	copies bool // there are or were some of them
-	tired  bool // it asked for what is not there yet
+
+	flights flights // copies of all threads together, unless there are others
+	tired   bool    // it asked for what is not there yet
 
 	products products
 	saved    [warpSize][]saved // frames of functions that call themselves
@@ -106,6 +108,7 @@ func (w *warp) reset(c *cta, index int) {
 	if w.copies {
 		w.async, w.copies = [asyncKinds][warpSize]queue{}, false
 	}
+	w.flights = flights{list: w.flights.list[:0]}
 	w.products = products{}
 	for lane := range w.saved {
 		w.saved[lane] = w.saved[lane][:0]
