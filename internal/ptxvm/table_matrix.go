@@ -1,6 +1,10 @@
 package ptxvm
 
-import "gpuemu/internal/ptx"
+import (
+	"encoding/binary"
+
+	"gpuemu/internal/ptx"
+)
 
 // This file implements loads, stores and moves of 8x8 matrices of 16-bit elements that the lanes of a warp hold
 // together (PTX ISA 9.7.14.5): lane t has the elements 2(t%4) and 2(t%4)+1 of row t/4.
@@ -10,6 +14,12 @@ var matrixRows = []row{
 	{syntax: "stmatrix .sync .aligned .m8n8 .x1|.x2|.x4 [.trans] [.shared|.shared::cta] .b16", build: matrixStore},
 	{syntax: "movmatrix .sync .aligned .m8n8 .trans .b16", build: matrixMove},
 }
+
+// rowBytes are the bytes of a row, maxMatrices the most of an instruction: .x4.
+const (
+	rowBytes    = 16
+	maxMatrices = 4
+)
 
 // tile is a matrix, row by row.
 type tile [8][8]uint16
@@ -63,7 +73,7 @@ func (b *builder) matrixOperands(o, address *ptx.Operand) {
 // rowOf is the 16 bytes of a row; its address comes from lane 8*matrix + row.
 func (w *warp) rowOf(in *ins, matrix, row int, write bool) []byte {
 	lane := 8*matrix + row
-	return w.reach(in, in.mem, lane, in.mem.at(w, lane), 16, write)
+	return w.reach(in, in.mem, lane, in.mem.at(w, lane), rowBytes, write)
 }
 
 func matrixLoad(b *builder) {
@@ -71,23 +81,56 @@ func matrixLoad(b *builder) {
 	b.out.flow = flowLoad
 	trans := b.in.Has("trans")
 	b.out.run = func(w *warp, in *ins) {
-		tiles := make([]*tile, len(in.list)) // all are loaded before a register changes: one may be the address
-		for i := range tiles {
-			tiles[i] = &tile{}
-			for r := range 8 {
-				data := w.rowOf(in, i, r, false)
-				for c := range 8 {
-					tiles[i][r][c] = uint16(getBytes(data[2*c:], 2))
+		var tiles [maxMatrices]lanes32 // all are loaded before a register changes: one may be the address
+		sweep := w.matrixSweep(in)
+		for i := range in.list {
+			var rows [8][]byte
+			for r := range rows {
+				if sweep != nil {
+					rows[r] = sweep.data[w.at[8*i+r]:][:rowBytes]
+				} else {
+					rows[r] = w.rowOf(in, i, r, false)
 				}
 			}
 			if trans {
-				tiles[i] = tiles[i].transposed()
+				loadTransposed(&tiles[i], &rows)
+			} else {
+				loadRows(&tiles[i], &rows)
 			}
 		}
 		for i, d := range in.list {
-			for lane := range w.lanes() {
-				w.set(d, lane, tiles[i].spread(lane))
-			}
+			*w.to32(d) = tiles[i]
+			w.keep32(d)
+		}
+	}
+}
+
+// matrixSweep looks up the rows of all matrices at once; nil where somebody looks at single rows, or something is wrong
+// with one of them. Lanes that give no address count, too: theirs are mostly those of other lanes.
+func (w *warp) matrixSweep(in *ins) *sweep {
+	if w.shadow != nil || w.watch != nil || w.mask != allLanes {
+		return nil
+	}
+	return w.sweep(in.mem, rowBytes, false)
+}
+
+// loadRows gives each lane its two elements: those of a row are side by side, and so are the lanes that get them.
+func loadRows(d *lanes32, rows *[8][]byte) {
+	for r, row := range rows {
+		to := (*[4]uint32)(d[4*r:])
+		for i := range to {
+			to[i] = binary.LittleEndian.Uint32(row[4*i:])
+		}
+	}
+}
+
+// loadTransposed is loadRows for the transposed matrix, whose rows are the columns of this one.
+func loadTransposed(d *lanes32, rows *[8][]byte) {
+	for pair := range 4 {
+		upper, lower := (*[rowBytes]byte)(rows[2*pair]), (*[rowBytes]byte)(rows[2*pair+1])
+		for column := range 8 {
+			d[4*column+pair] = uint32(binary.LittleEndian.Uint16(upper[2*column:])) |
+				uint32(binary.LittleEndian.Uint16(lower[2*column:]))<<16
 		}
 	}
 }
