@@ -22,3 +22,10 @@ func addProducts(sum, top *[Width]int32, sigA, expA, sigB, expB []int32, up, dow
 //
 //go:noescape
 func addAVX2(sum, top *[Width]int32, sigA, expA, sigB, expB *int32, n, up, down int)
+
+func addWarpTile(x *WarpTile) bool { return hasAVX2 && addWarpTileAVX2(x) }
+
+// addWarpTileAVX2 is [WarpTile.Add].
+//
+//go:noescape
+func addWarpTileAVX2(x *WarpTile) bool

@@ -10,3 +10,6 @@ func withoutAVX2(t *testing.T) {
 	hasAVX2 = false
 	t.Cleanup(func() { hasAVX2 = kept })
 }
+
+// quickTiles reports whether this processor has products of its own for registers of a warp.
+func quickTiles() bool { return hasAVX2 }

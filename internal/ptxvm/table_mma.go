@@ -37,6 +37,8 @@ type product struct {
 	satfinite  bool
 	core       ptxmath.Core
 	inA, inB   ptxmath.Input
+	quick      bool // tile is a way to multiply without taking registers apart
+	tile       ptxmath.WarpTile
 }
 
 // elementBits is the size of an element of A or B.
@@ -71,6 +73,9 @@ func mma(b *builder) {
 	p.result, p.typeA, p.typeB = mods[last-3], mods[last-2], mods[last-1]
 	p.inA, p.inB = mmaInputs[p.typeA], mmaInputs[p.typeB]
 	p.core = ptxmath.NewCore(b.tensorCores(), p.inA, false)
+	if p.result == "f32" && p.m == mmaRowsMost && p.inA == p.inB {
+		p.tile, p.quick = p.core.WarpTile(p.inA, p.k)
+	}
 	word, result := "b32", "b32"
 	if p.result == "f64" {
 		word, result = "b64", "b64"
@@ -258,7 +263,28 @@ func (p *product) addFloats(t *strip, a *ptxmath.Rows, b *ptxmath.Columns) {
 	}
 }
 
+// inRegisters multiplies where the elements are. It reports false where that cannot be done, or not for these elements.
+func (p *product) inRegisters(w *warp) bool {
+	if !p.quick {
+		return false
+	}
+	tile := p.tile
+	for i := range p.a {
+		tile.A[i] = &w.r32[p.a[i].index()]
+	}
+	for i := range p.b {
+		tile.B[i] = &w.r32[p.b[i].index()]
+	}
+	for i := range p.c {
+		tile.C[i], tile.D[i] = &w.r32[p.c[i].index()], &w.r32[p.d[i].index()]
+	}
+	return tile.Add()
+}
+
 func (p *product) floats(w *warp) {
+	if p.inRegisters(w) {
+		return
+	}
 	var rawA [mmaRowsMost * ptxmath.Depth]uint32
 	var rawB [ptxmath.Width * ptxmath.Depth]uint32
 	var a ptxmath.Rows
