@@ -91,6 +91,24 @@ func (r *Repo) CompareCommits(then, now string, s Scope, o Options) ([]Change, e
 	return diffObjects(lists[0], lists[1]), nil
 }
 
+// Names returns the paths of all entries of a commit, sorted by their bytes.
+func (r *Repo) Names(rev string) ([]string, error) {
+	commit, err := r.Resolve(rev)
+	if err != nil {
+		return nil, err
+	}
+	all, err := r.listTree(commit)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = e.Path
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
 // diffObjects compares two sorted lists by object ids.
 func diffObjects(then, now []objectEntry) []Change {
 	ids := [2]map[string]string{}

@@ -279,6 +279,16 @@ func (a *AllowedSigners) Permits(principal string, key PublicKey, namespace stri
 	return err
 }
 
+// Keys returns the keys of all lines, for signatures that do not bring their key along. What a key may do is for
+// Permits to say.
+func (a *AllowedSigners) Keys() []PublicKey {
+	var keys []PublicKey
+	for _, l := range a.lines {
+		keys = append(keys, l.key)
+	}
+	return keys
+}
+
 func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string, at time.Time) (string, error) {
 	var reasons []error
 	for _, l := range a.lines {
