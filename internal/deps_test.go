@@ -41,6 +41,7 @@ const external = `
 	daemon  golang.org/x/sys/unix
 	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
 	store   modernc.org/sqlite
+	policy  go.yaml.in/yaml/v3
 	libm    golang.org/x/sys/cpu
 	cubin   github.com/klauspost/compress/zstd
 	oracle  golang.org/x/sys/cpu
