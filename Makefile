@@ -1,5 +1,5 @@
-# gpuemu: build, checks and tests. `make test` is what CI runs; it needs Go, Python 3 with venv, git and a C compiler (race
-# detector only).
+# gpuemu: build, checks and tests. `make test` is what CI runs; it needs Go, Python 3 with venv, git, OpenSSH's client
+# programs (tests of signatures) and a C compiler (race detector only).
 
 SHELL       := /bin/sh
 GO          ?= go
@@ -37,6 +37,7 @@ test: setup check unit race v3 purego python package fuzz-quick
 
 setup:
 	@$(STEP) "go version" sh tools/require-go.sh
+	@$(STEP) "ssh-keygen and ssh-agent" sh tools/require-ssh.sh
 	@$(STEP) "go mod download" $(GO) mod download
 	@$(STEP) "staticcheck $(STATICCHECK_VERSION)" $(MAKE) --no-print-directory $(STATICCHECK)
 	@$(STEP) "python with numpy" sh tools/setup-python.sh

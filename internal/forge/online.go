@@ -133,12 +133,13 @@ func (o *online) Keys(ctx context.Context, user string) ([]sshsig.PublicKey, err
 func union(keys, signing []sshsig.PublicKey) []sshsig.PublicKey {
 	for _, s := range signing {
 		i := slices.IndexFunc(keys, s.Equal)
-		if i >= 0 {
+		switch {
+		case i < 0:
+			s.Origin = signingKey
+			keys = append(keys, s)
+		case keys[i].Origin == authenticationKey:
 			keys[i].Origin = bothKeys
-			continue
 		}
-		s.Origin = signingKey
-		keys = append(keys, s)
 	}
 	return keys
 }

@@ -126,20 +126,44 @@ func ask[T any](socket string, limit time.Duration, request func(agent.ExtendedA
 	if err := conn.SetDeadline(time.Now().Add(limit)); err != nil {
 		return none, diag.Errorf(Agent, "", "ssh-agent at %q: %w", socket, err)
 	}
-	answer, err := request(agent.NewClient(conn))
+	noted := &notedConn{conn: conn}
+	answer, err := request(agent.NewClient(noted))
 	if err == nil {
 		return answer, nil
 	}
 	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case errors.Is(noted.err, os.ErrDeadlineExceeded):
 		return none, diag.Errorf(Agent, "touch the key or confirm in time, and check that ssh-add -l answers",
 			"ssh-agent at %q did not answer within %v", socket, limit)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+	case noted.err != nil:
 		return none, diag.Errorf(Agent, "check that ssh-add -l works", "ssh-agent at %q broke off its answer", socket)
 	}
 	return none, diag.Errorf(Agent,
 		"check that ssh-add -l shows the key; it may be locked, or want a confirmation or a touch",
 		"ssh-agent refused: %s", printable(strings.TrimPrefix(err.Error(), "agent: ")))
+}
+
+// notedConn remembers what went wrong with a connection: package agent keeps the text of such an error only. It has no
+// method Close, so that the client starts no goroutines for requests at the same time, of which there are none.
+type notedConn struct {
+	conn net.Conn
+	err  error
+}
+
+func (c *notedConn) Read(b []byte) (int, error) {
+	n, err := c.conn.Read(b)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
+}
+
+func (c *notedConn) Write(b []byte) (int, error) {
+	n, err := c.conn.Write(b)
+	if err != nil {
+		c.err = err
+	}
+	return n, err
 }
 
 func (s *agentSigner) PublicKey() PublicKey { return s.public }

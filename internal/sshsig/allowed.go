@@ -260,10 +260,22 @@ func parseTime(text string, zone *time.Location) (seconds int64, ok bool) {
 		return 0, false
 	}
 	at, err := time.ParseInLocation(layout, digits, zone)
-	if err != nil || at.Unix() <= 0 {
+	if err != nil {
 		return 0, false
 	}
-	return at.Unix(), true
+	seconds = at.Unix() + summerTime(at)
+	return seconds, seconds > 0
+}
+
+// summerTime returns by how many seconds clocks are ahead of the zone's standard time. OpenSSH takes local times for
+// standard time all year round, and so do we: the same file must not mean two times.
+func summerTime(at time.Time) int64 {
+	_, offset := at.Zone()
+	for month := 0; at.IsDST() && month < 12; month++ {
+		at = at.AddDate(0, 1, 0)
+	}
+	_, standard := at.Zone()
+	return int64(offset - standard)
 }
 
 // Find returns the names of the first line that allows key to sign for namespace at a time: a list of patterns, as
