@@ -177,8 +177,8 @@ func generateAllowed(r *rand.Rand, keys []PublicKey) string {
 }
 
 // TestAllowedLikeSSHKeygen: on random files, names, times and time zones, Permits is what ssh-keygen -Y verify says,
-// and the first line of the key without regard to namespaces is what -Y find-principals says. GPUEMU_SOAK is the number of
-// files.
+// and the first line of the key without regard to namespaces is what -Y find-principals says. GPUEMU_SOAK is the number
+// of files.
 func TestAllowedLikeSSHKeygen(t *testing.T) {
 	needSSH(t, "ssh-keygen")
 	signer := signerOf(t, newKey(t, "ed25519"))
