@@ -65,7 +65,24 @@ func (f *file) set(r ref, lane int, v uint64) {
 
 // broadcast writes a value to all lanes of a slot.
 func (f *file) broadcast(r ref, v uint64) {
-	for lane := range warpSize {
-		f.set(r, lane, v)
+	switch r.class() {
+	case class32:
+		d := &f.r32[r.index()]
+		for lane := range d {
+			d[lane] = uint32(v)
+		}
+	case class64:
+		fill64(&f.r64[r.index()], v)
+	default:
+		f.p[r.index()] = 0
+		if v != 0 {
+			f.p[r.index()] = allLanes
+		}
+	}
+}
+
+func fill64(d *lanes64, v uint64) {
+	for lane := range d {
+		d[lane] = v
 	}
 }

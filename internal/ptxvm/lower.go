@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
@@ -431,6 +432,9 @@ func (l *lowering) special(o *ptx.Operand, class ref) ref {
 	if !ok {
 		slot = l.slot(o.Pos, map[ref]string{class32: "b32", class64: "b64"}[class])
 		l.prog.specials[key] = slot
+		if strings.HasPrefix(name, "%ctaid") {
+			l.prog.ofBlock = append(l.prog.ofBlock, blockValue{slot, specialValues[name]})
+		}
 	}
 	return slot
 }

@@ -27,6 +27,7 @@ type Program struct {
 	n32, n64, nPreds int
 	consts           []constant
 	specials         map[string]ref
+	ofBlock          []blockValue          // those of them that differ between blocks
 	slots            map[*ptx.Register]ref // for reports
 	paramBytes       int
 	sharedParts      []sharedPart // static variables
@@ -41,6 +42,12 @@ type Program struct {
 	unset            []ref // registers that a block must find zero
 	files            map[int]string
 	dynamic          []dynamicUse
+}
+
+// blockValue is a slot with a special register that is the same for all threads of a block.
+type blockValue struct {
+	slot  ref
+	value func(w *warp, thread int) int
 }
 
 // dynamicUse is a slot with an address in dynamic shared memory, which begins behind the static one.

@@ -81,9 +81,14 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 	return s
 }
 
-// addresses are those of the lanes, without the offset of the instruction if they are still in their register.
+// addresses are those of the lanes, without the offset of the instruction unless they are in warp.at.
 func (w *warp) addresses(m *access) *lanes64 {
 	switch {
+	case w.mask != allLanes && m.base.wide():
+		base := &w.r64[m.base.index()]
+		fill64(&w.scratch64, base[bits.TrailingZeros32(w.mask)&31])
+		fast.select64(&w.scratch64, base, &w.scratch64, w.mask)
+		return &w.scratch64
 	case w.mask != allLanes:
 		first := m.at(w, bits.TrailingZeros32(w.mask))
 		for lane := range w.at {
@@ -118,6 +123,9 @@ func (s *sweep) load(w *warp, in *ins) {
 		case m.words:
 			fast.load(w.to32(r), data, &w.at, like)
 			w.keep32(r)
+		case r.wide() && like&uniform != 0:
+			fill64(w.to64(r), m.value(data[w.at[0]:]))
+			w.keep64(r)
 		case r.wide():
 			d := w.to64(r)
 			for lane := range d {

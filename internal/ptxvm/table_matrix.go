@@ -116,11 +116,10 @@ func (w *warp) matrixSweep(in *ins) *sweep {
 
 // loadRows gives each lane its two elements: those of a row are side by side, and so are the lanes that get them.
 func loadRows(d *lanes32, rows *[8][]byte) {
-	for r, row := range rows {
-		to := (*[4]uint32)(d[4*r:])
-		for i := range to {
-			to[i] = binary.LittleEndian.Uint32(row[4*i:])
-		}
+	for r := range rows {
+		to, row := (*[4]uint32)(d[4*r:]), (*[rowBytes]byte)(rows[r])
+		to[0], to[1] = binary.LittleEndian.Uint32(row[:]), binary.LittleEndian.Uint32(row[4:])
+		to[2], to[3] = binary.LittleEndian.Uint32(row[8:]), binary.LittleEndian.Uint32(row[12:])
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
-	"strings"
 )
 
 // This file implements warps: threads that execute together, part at branches and meet again.
@@ -99,10 +98,13 @@ func (w *warp) reset(c *cta, index int) {
 	}
 	threads := min(c.grid.threads-index*warpSize, warpSize)
 	w.alive = allLanes >> (warpSize - threads)
-	for name, slot := range p.specials {
-		if first || strings.HasPrefix(name, "%ctaid") {
+	if first {
+		for name, slot := range p.specials {
 			w.special(slot, name)
 		}
+	}
+	for _, v := range p.ofBlock {
+		w.broadcast(v.slot, uint64(v.value(w, 0)))
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
 	if w.copies {
