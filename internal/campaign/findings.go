@@ -52,7 +52,13 @@ func compareRuns(list []verdict.Finding, name string, got, again *tensor.Tensor)
 // no output at all keeps that reason. decided says that the outputs could be judged.
 func (s *subject) conclude(res *verdict.Result, run observed, decided bool) {
 	list := slices.Clone(run.findings)
+	seen := slices.ContainsFunc(list, func(f verdict.Finding) bool { // the emulator says where, too
+		return f.Site != nil && verdict.Reason(f.Kind) == verdict.InputModified
+	})
 	for _, name := range run.modified {
+		if seen {
+			break
+		}
 		list = append(list, verdict.Finding{Kind: string(verdict.InputModified), Name: name,
 			Sentence: "the candidate wrote to " + name})
 	}

@@ -25,7 +25,9 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 		return nil, false, err
 	}
 	g.apart = !together
-	g.inputs()
+	for _, b := range g.memory.buffers {
+		b.unwritten = b.input
+	}
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
 	if together {
 		n = 1
@@ -54,7 +56,8 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 	return g.finish(workers), true, nil
 }
 
-// inputs marks the buffers that nobody is to write.
+// inputs marks the buffers that nobody is to write: of In arguments, with no other one that points into them and may be
+// written to.
 func (g *grid) inputs() {
 	args := g.launch.Args
 	written := make([]bool, len(args))
@@ -66,7 +69,7 @@ func (g *grid) inputs() {
 	for _, b := range g.memory.buffers {
 		for i := range args {
 			if b.arg == &args[i] {
-				b.unwritten = args[i].Role == In && !written[i]
+				b.input = args[i].Role == In && !written[i]
 			}
 		}
 	}

@@ -31,6 +31,7 @@ const (
 	Trap              Class = "trap"   // the kernel stops itself
 	AsyncHazard       Class = "async_hazard"
 	Nondeterministic  Class = "nondeterministic"
+	InputModified     Class = "input_modified" // a store to a buffer whose role is In
 )
 
 // classChecks are the checks that classes belong to. Those of other classes are always on.

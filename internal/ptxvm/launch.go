@@ -153,6 +153,7 @@ func (g *grid) prepare() error {
 		}
 		copy(g.params[param.Offset:], a.Value)
 	}
+	g.inputs()
 	return nil
 }
 

@@ -34,6 +34,7 @@ type buffer struct {
 	index    int  // in memory.buffers
 	valid    []extent
 
+	input     bool         // the kernel is to read it, and not to write to it
 	unwritten bool         // it is taken to be read only: see runApart
 	touched   atomics.Bool // somebody was allowed to write to it
 }
@@ -231,7 +232,9 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		return w.nowhere.bytes(size)
 	}
 	if write && b != nil {
-		b.touch()
+		if b.touch(); b.input {
+			w.modifies(in, lane, b, offset, size)
+		}
 	}
 	data = data[offset:][:size]
 	if w.watch != nil {
@@ -241,6 +244,14 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 		w.shadow.note(sp, lane, write, b, offset, data)
 	}
 	return data
+}
+
+// modifies reports a write to an input.
+func (w *warp) modifies(in *ins, lane int, b *buffer, offset uint64, size int) {
+	f := w.report(in, lane, InputModified, "writes %d bytes at byte %d of %s, which is an input", size, offset, b.name)
+	if f != nil {
+		f.Address, f.Buffer = b.base+offset, b.name
+	}
 }
 
 // generic finds the space of a generic address.

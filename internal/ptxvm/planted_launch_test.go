@@ -19,6 +19,13 @@ func given[T any](name string, v ...T) Arg {
 	return Arg{Name: name, Buffer: b, Role: InOut, Element: len(b) / max(len(v), 1)}
 }
 
+// input is memory with values that a kernel is to read only.
+func input[T any](name string, v ...T) Arg {
+	a := given(name, v...)
+	a.Role = In
+	return a
+}
+
 // result is memory of n elements that a kernel writes.
 func result(name string, n, size int) Arg {
 	return Arg{Name: name, Buffer: make([]byte, n*size), Role: Out, Uninitialised: true, Element: size}
@@ -75,6 +82,7 @@ func boundsLaunches() []plantedLaunch {
 				given("x", x[:32]...), result("y", 32, 4), scalar(32)}, 0},
 		{"histogram_top", line(1), line(64), 0, []Arg{given("x", unit...), zeros("bins", 10), scalar(64), scalar(10)}, 0},
 		{"countdown", line(1), line(32), 0, []Arg{given("x", x[:20]...), result("y", 32, 4), scalar(20)}, 0},
+		{"scales_its_input", line(2), line(32), 0, []Arg{input("x", x[:50]...), result("y", 50, 4), scalar(50)}, 0},
 		{"vector_at_odd_offset", line(1), line(32), 0, []Arg{given("x", x[:132]...), result("y", 32, 4), scalar(1)}, 0},
 		{"pair_in_shared", line(1), line(64), 0, []Arg{given("x", x[:128]...), result("y", 64, 8), scalar(1)}, 0},
 		{"packed_records", line(1), line(64), 0, []Arg{given("x", bytes...), result("y", 64, 4)}, 0},

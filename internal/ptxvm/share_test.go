@@ -2,6 +2,7 @@ package ptxvm
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,6 +83,61 @@ func TestOrdersOfManyBlocks(t *testing.T) {
 		Args: []Arg{{Buffer: words(4)}, {Buffer: words(1)}}}
 	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit {
 		t.Errorf("%v, want %s", err, MemoryLimit)
+	}
+}
+
+// TestInputModified: a write to an input is a finding with its place, whoever writes, whatever it writes, whatever is
+// checked, for any number of workers; memory that some other argument may write to is no input.
+func TestInputModified(t *testing.T) {
+	const all = "st.global.u32 [%rd1+8], 7;"
+	for _, tt := range []struct {
+		name, body string
+		args       []Arg // roles, and what they point into
+		checks     Checks
+		says       string // "" for no finding
+		count      int
+	}{
+		{"a store of all lanes", all, []Arg{{Role: In}, {Role: Out}}, AllChecks,
+			"writes 4 bytes at byte 8 of x, which is an input", 128},
+		{"a store of what is there", "st.global.u32 [%rd1], 0;", []Arg{{Role: In}, {Role: Out}}, AllChecks,
+			"writes 4 bytes at byte 0 of x", 128},
+		{"a store of one lane", "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @%p1 st.global.v2.u32 [%rd1], {7, 7};",
+			[]Arg{{Role: In}, {Role: Out}}, AllChecks, "writes 8 bytes at byte 0 of x", 4},
+		{"an atomic operation", "atom.global.add.u32 %r1, [%rd1+4], 0;", []Arg{{Role: In}, {Role: Out}}, AllChecks,
+			"writes 4 bytes at byte 4 of x", 128},
+		{"nothing is looked for", all, []Arg{{Role: In}, {Role: Out}}, NoChecks, "writes 4 bytes at byte 8 of x", 128},
+		{"it is not to be written only", all, []Arg{{Role: InOut}, {Role: Out}}, AllChecks, "", 0},
+		{"the other argument may write there", all, []Arg{{Role: In}, {Role: InOut, Of: 1}}, AllChecks, "", 0},
+		{"the other argument reads there, too", all, []Arg{{Role: In}, {Role: In, Of: 1}}, AllChecks,
+			"writes 4 bytes at byte 8 of x", 128},
+	} {
+		p, err := loadModule(t, "", tt.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, workers := range []int{1, 3} {
+			l := &Launch{Grid: line(4), Block: line(32), Checks: tt.checks, Workers: workers}
+			for i, a := range tt.args {
+				if a.Name = string("xy"[i]); a.Of == 0 {
+					a.Buffer = make([]byte, 64)
+				}
+				l.Args = append(l.Args, a)
+			}
+			r, err := p.Run(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := slices.DeleteFunc(r.Findings, func(f Finding) bool { return f.Class != InputModified })
+			if len(found) > 1 || (len(found) > 0) != (tt.says != "") {
+				t.Errorf("%s: %d workers: found %v, want %q", tt.name, workers, found, tt.says)
+			} else if tt.says != "" && (!strings.HasPrefix(found[0].Message, tt.says) || found[0].Count != tt.count ||
+				found[0].Buffer != "x" || found[0].Instr == nil) {
+				t.Errorf("%s: %d workers: found %+v, want %q, %d times", tt.name, workers, found[0], tt.says, tt.count)
+			}
+			if got := binary.LittleEndian.Uint32(l.Args[0].Buffer[8:]); tt.body == all && got != 7 {
+				t.Errorf("%s: %d is stored, want 7", tt.name, got)
+			}
+		}
 	}
 }
 

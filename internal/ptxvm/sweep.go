@@ -57,7 +57,7 @@ func (w *warp) sweep(m *access, size int, write bool) *sweep {
 		return nil
 	}
 	if len(s.data) < size || start&uint64(size-1) != 0 ||
-		write && (s.space == paramSpace || s.buffer != nil && (s.buffer.readOnly || s.buffer.unwritten)) {
+		write && (s.space == paramSpace || s.buffer != nil && (s.buffer.readOnly || s.buffer.input)) {
 		return nil
 	}
 	base := w.addresses(m)

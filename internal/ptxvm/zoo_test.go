@@ -104,6 +104,11 @@ func zoo() []animal {
 		if seen[name]++; seen[name] > 1 {
 			list[i].title = strings.TrimSpace(fmt.Sprintf("%s %d", list[i].title, seen[name]))
 		}
+		for _, at := range list[i].outputs() {
+			if a := &list[i].args[at]; a.Role == In { // it works in place
+				a.Role = InOut
+			}
+		}
 	}
 	return list
 }

@@ -164,8 +164,12 @@ def test_what_cannot_be_written_to(client: Client) -> None:
     x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
     x.flags.writeable = False
     assert client.emulate(RELU, grid=1, block=4, args=[x, y, 0, 4]).ok
-    with pytest.raises(ClientError, match="writes to arg2, which cannot be written to"):
-        client.emulate(RELU, grid=1, block=4, args=[y, x, 2.0, 4])
+    for checks in (None, "none"):
+        result = client.emulate(RELU, grid=1, block=4, args=[y, x, 2.0, 4], checks=checks)
+        assert kinds(result) == {"input_modified"}
+        assert "of arg2, which is an input" in result.findings[0].message and result.findings[0].count == 4
+    with pytest.raises(EmulationError, match="input_modified"):
+        result.check()
     assert np.array_equal(x, np.ones(4))
 
 

@@ -18,7 +18,7 @@ class EmulationFinding:
 
     Attributes:
         kind: oob_read, oob_write, misaligned, uninit, unwritten, race, barrier_divergence, bad_mask, deadlock,
-            async_hazard, nondeterministic, assert or trap (docs/emulate.md).
+            async_hazard, nondeterministic, input_modified, assert or trap (docs/emulate.md).
         message: what happened.
         source, line: of the kernel's source; "" and 0 without line information.
         ptx_line: line of the PTX.

@@ -114,3 +114,11 @@ KERNEL countdown(const float *x, float *y, int n) {
   for (int k = sound ? n - 1 : n; k >= 0; k--) s += x[k] * k; // PLANT oob_read
   y[threadIdx.x] = s;
 }
+
+KERNEL scales_its_input(float *x, float *y, int n) {
+  int i = thread();
+  if (i >= n) return;
+  float v = x[i] * 2.0f;
+  if (!sound) x[i] = v; // PLANT input_modified
+  y[i] = v;
+}
