@@ -173,7 +173,7 @@ func (s *Stream) Case(i int) (opspec.Case, error) {
 	}
 	root := rng.New(CaseSeed(s.master, s.schema.Name, i))
 	out := opspec.Case{Op: s.schema.Name, Seed: root.Seed(), Gen: opspec.GenVersion}
-	out.DType = s.dtypes[root.Derive("v1/dtype").Intn(len(s.dtypes))]
+	out.DType = s.dtypes[pick(root, "v1/dtype", "", len(s.dtypes))]
 	choice, err := s.shapes.choose(root)
 	if err != nil {
 		return opspec.Case{}, err
@@ -197,11 +197,19 @@ func (s *Stream) Case(i int) (opspec.Case, error) {
 		layouts := s.strategy.Layouts
 		out.Inputs = append(out.Inputs, opspec.CaseInput{
 			Name: in.Name, DType: elem, Shape: shape,
-			Layout: effectiveLayout(layouts[root.Derive("v1/layout/"+in.Name).Intn(len(layouts))], shape, in),
+			Layout: effectiveLayout(layouts[pick(root, "v1/layout/", in.Name, len(layouts))], shape, in),
 			Values: s.values(root, in, elem),
 		})
 	}
 	return out, nil
+}
+
+// pick draws one of n from a stream of its own. Of one there is nothing to draw: no other stream depends on it.
+func pick(root *rng.RNG, domain, name string, n int) int {
+	if n == 1 {
+		return 0
+	}
+	return root.Derive(domain + name).Intn(n)
 }
 
 // values returns the concrete distribution of an input.
@@ -209,12 +217,12 @@ func (s *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) strin
 	if name := roleDistribution(in, elem); name != "" {
 		return name
 	}
-	r := root.Derive("v1/dist/" + in.Name)
+	const domain = "v1/dist/"
 	name := s.strategy.Values
 	switch {
 	case name == mixed:
-		name = drawMixed(root, r, in.Role)
-	case in.Role == opspec.RoleWeight && r.Intn(4) != 0:
+		name = drawMixed(root, root.Derive(domain+in.Name), in.Role)
+	case in.Role == opspec.RoleWeight && pick(root, domain, in.Name, 4) != 0:
 		name = "normal" // weights far from usual hide what the data would show
 	}
 	if d, _ := findDistribution(name); d != nil && d.nonFinite && s.strategy.FiniteOnly {

@@ -213,13 +213,18 @@ func (sh *shaper) drawAttrs(root *rng.RNG, prefix string) opspec.Attrs {
 func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 	dims := make(map[string]int, len(sh.free))
 	for _, name := range sh.free {
+		if list := sh.listed[name]; len(list) > 0 {
+			dims[name] = list[pick(root, prefix+"dim/", name, len(list))]
+			continue
+		}
 		dims[name] = sh.drawDim(root.Derive(prefix+"dim/"+name), name, sh.strategy.sizes)
 	}
-	switch r := root.Derive(prefix + "shape"); sh.strategy.Name {
+	switch domain := "shape"; sh.strategy.Name {
 	case "zero_size":
-		dims[sh.empty[r.Intn(len(sh.empty))]] = 0
+		dims[sh.empty[pick(root, prefix, domain, len(sh.empty))]] = 0
 	case "large":
 		if len(sh.drawn) > 0 {
+			r := root.Derive(prefix + domain)
 			name := sh.drawn[r.Intn(len(sh.drawn))]
 			dims[name] = sh.drawDim(r, name, func(d *opspec.Dim, _ *rng.RNG) []int {
 				if d.Max != 0 && d.Max < longAxes[0] {
@@ -235,9 +240,6 @@ func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 // drawDim draws one size that the dimension allows. Where the strategy offers none (powers of two for "D % 3 == 0"),
 // the operator's own sizes are taken.
 func (sh *shaper) drawDim(r *rng.RNG, name string, sizes func(*opspec.Dim, *rng.RNG) []int) int {
-	if list := sh.listed[name]; len(list) > 0 {
-		return list[r.Intn(len(list))]
-	}
 	d, _ := sh.schema.Dim(name)
 	allowed := func(list []int) []int {
 		return slices.DeleteFunc(slices.Clone(list), func(v int) bool { return !d.Generates(v) || !sh.prog.Admits(name, v) })
