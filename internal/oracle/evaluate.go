@@ -5,7 +5,6 @@ package oracle
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 
@@ -90,15 +89,14 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 
 // checkTensors refuses an input that is missing or nil.
 func checkTensors(op *Op, inputs map[string]*tensor.Tensor) error {
-	names := make([]string, 0, len(inputs))
-	for name := range inputs {
-		names = append(names, name)
-	}
-	sort.Strings(names) // the same error each time
-	for _, name := range names {
-		if inputs[name] == nil {
-			return diag.Errorf(InputMismatch, "", "op %s: input %q is nil", op.Name, name)
+	var none []string
+	for name, t := range inputs {
+		if t == nil {
+			none = append(none, name)
 		}
+	}
+	if len(none) > 0 { // the least: the same error each time
+		return diag.Errorf(InputMismatch, "", "op %s: input %q is nil", op.Name, slices.Min(none))
 	}
 	for i := range op.Schema.Inputs {
 		if name := op.Schema.Inputs[i].Name; inputs[name] == nil {

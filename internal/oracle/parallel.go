@@ -29,18 +29,20 @@ func parallel(n, work int, f func(lo, hi int)) {
 	}
 	close(next)
 	var fault atomic.Value // a panic of ours reaches the caller, who may be a server that goes on
-	for range workers {
-		wg.Go(func() {
-			defer func() {
-				if r := recover(); r != nil {
-					fault.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", r, debug.Stack()))
-				}
-			}()
-			for lo := range next {
-				f(lo, min(n, lo+chunk))
+	serve := func() {
+		defer func() {
+			if r := recover(); r != nil {
+				fault.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", r, debug.Stack()))
 			}
-		})
+		}()
+		for lo := range next {
+			f(lo, min(n, lo+chunk))
+		}
 	}
+	for range workers - 1 {
+		wg.Go(serve)
+	}
+	serve() // where other cores have work of their own, all of it
 	wg.Wait()
 	if r := fault.Load(); r != nil {
 		panic(r)
