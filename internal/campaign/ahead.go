@@ -36,12 +36,12 @@ const (
 // ahead holds the cases that were handed out and not submitted. Its goroutines end when there is nothing to compute.
 type ahead struct {
 	mu      sync.Mutex
-	closed  bool                     // guarded by mu, as all below
-	waiting map[string]*list.Element // of order, by key
-	order   list.List                // of *prospect, the first handed out in front
-	queue   list.List                // of *prospect, those not begun
-	bytes   int64                    // of inputs and expected values
-	ready   int64                    // of expected values alone
+	closed  bool                      // guarded by mu, as all below
+	waiting map[caseKey]*list.Element // of order
+	order   list.List                 // of *prospect, the first handed out in front
+	queue   list.List                 // of *prospect, those not begun
+	bytes   int64                     // of inputs and expected values
+	ready   int64                     // of expected values alone
 	workers int
 	expire  *time.Timer
 	ended   sync.WaitGroup // workers
@@ -49,7 +49,7 @@ type ahead struct {
 
 // prospect is a case whose expected values are being computed. Its state is guarded by ahead.mu.
 type prospect struct {
-	key    string
+	key    caseKey
 	lease  *lease
 	cas    opspec.Case
 	inputs map[string]*tensor.Tensor
@@ -114,7 +114,7 @@ func (a *ahead) put(p *prospect) {
 		return
 	}
 	if a.waiting == nil {
-		a.waiting = map[string]*list.Element{}
+		a.waiting = map[caseKey]*list.Element{}
 	}
 	if old, ok := a.waiting[p.key]; ok { // handed out again
 		a.remove(old)
@@ -197,7 +197,7 @@ func (a *ahead) work() {
 
 // take returns the case of that key, which nobody else gets, or nil. Its inputs are there; whether its expected values
 // are is for outcomeOf to say.
-func (a *ahead) take(key string) *prospect {
+func (a *ahead) take(key caseKey) *prospect {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e, ok := a.waiting[key]
@@ -302,7 +302,9 @@ func (b *Batch) prepare(c opspec.Case, inputs map[string]*tensor.Tensor) {
 }
 
 // caseKey is what a case is found by: everything that its expected values depend on.
-func (s *session) caseKey(text string) string { return s.key + "\x00" + s.digest + "\x00" + text }
+type caseKey struct{ session, digest, text string }
+
+func (s *session) caseKey(text string) caseKey { return caseKey{s.key, s.digest, text} }
 
 // Close ends the batch. The cases of one that was given up, with the connection that asked for it, are forgotten.
 func (b *Batch) Close(givenUp bool) {

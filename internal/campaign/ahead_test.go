@@ -111,7 +111,7 @@ func TestAheadDecidesNothing(t *testing.T) {
 }
 
 // keyOf is the key of a case as a submission has it.
-func (tr *trial) keyOf(op, text string) string {
+func (tr *trial) keyOf(op, text string) caseKey {
 	tr.t.Helper()
 	s, release, err := tr.session(tr.t.Context(), tr.project, op)
 	if err != nil {
@@ -186,7 +186,7 @@ func (tr *trial) reload(text string) {
 // fakeProspects puts cases that nobody computes.
 func fakeProspects(a *ahead, l *lease, n int, bytes int64) {
 	for i := range n {
-		p := &prospect{key: strconv.Itoa(i), lease: l, bytes: bytes, done: make(chan struct{})}
+		p := &prospect{key: caseKey{text: strconv.Itoa(i)}, lease: l, bytes: bytes, done: make(chan struct{})}
 		a.put(p)
 	}
 }
@@ -212,10 +212,11 @@ func TestAheadIsBounded(t *testing.T) {
 			t.Errorf("%d of %d bytes: %d wait, want %d, with %d bytes", c.n, c.bytes, a.order.Len(), c.want, a.bytes)
 		}
 		if c.want > 0 {
-			if _, ok := a.waiting[strconv.Itoa(c.n-1)]; !ok || released != 0 {
+			last := caseKey{text: strconv.Itoa(c.n - 1)}
+			if _, ok := a.waiting[last]; !ok || released != 0 {
 				t.Errorf("the newest case is gone, or its session was given back %d times", released)
 			}
-			a.put(&prospect{key: strconv.Itoa(c.n - 1), lease: l, done: make(chan struct{})}) // handed out again
+			a.put(&prospect{key: last, lease: l, done: make(chan struct{})}) // handed out again
 			if len(a.waiting) != c.want || a.order.Len() != c.want {
 				t.Errorf("handed out twice: %d wait, want %d", len(a.waiting), c.want)
 			}
@@ -233,10 +234,10 @@ func TestAheadIsBounded(t *testing.T) {
 	fakeProspects(a, other, 3, 1)
 	fakeProspects(a, l, 2, 1) // takes the first two keys over
 	a.drop(l)
-	if len(a.waiting) != 1 || a.waiting["2"] == nil {
+	if len(a.waiting) != 1 || a.waiting[caseKey{text: "2"}] == nil {
 		t.Errorf("dropping a batch left %d cases", len(a.waiting))
 	}
-	if p := a.take("2"); p == nil || a.take("2") != nil || a.bytes != 0 {
+	if p := a.take(caseKey{text: "2"}); p == nil || a.take(caseKey{text: "2"}) != nil || a.bytes != 0 {
 		t.Error("a case was not there once")
 	} else if _, ok := p.ready(t.Context()); ok {
 		t.Error("what was never computed is ready")

@@ -114,7 +114,7 @@ type Judging struct {
 	engine *Engine
 
 	mu   sync.Mutex
-	open map[string]*opened // guarded by mu
+	open map[[3]string]*opened // by configuration, interpreter and op; guarded by mu
 }
 
 // opened is a session in use by a Judging.
@@ -124,7 +124,7 @@ type opened struct {
 }
 
 // NewJudging begins the judgement of submissions.
-func (e *Engine) NewJudging() *Judging { return &Judging{engine: e, open: map[string]*opened{}} }
+func (e *Engine) NewJudging() *Judging { return &Judging{engine: e, open: map[[3]string]*opened{}} }
 
 // Close gives back what was made ready.
 func (j *Judging) Close() {
@@ -138,7 +138,7 @@ func (j *Judging) Close() {
 
 // session makes an op ready, once. One that nobody knows can be judged where it needs no reference.
 func (j *Judging) session(ctx context.Context, p Project, sub *Submission) (*session, error) {
-	key := p.path() + "\x00" + p.Python + "\x00" + sub.Op
+	key := [3]string{p.path(), p.Python, sub.Op}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s, ok := j.open[key]; ok {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"runtime/debug"
+	"strconv"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/wire"
@@ -296,6 +297,7 @@ func sendJSON(w http.ResponseWriter, code int, value any) error {
 		return fmt.Errorf("reply %T: %w", value, err)
 	}
 	w.Header().Set("Content-Type", jsonType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1)) // in one piece: chunks take the peer longer to read
 	w.WriteHeader(code)
 	_, _ = w.Write(append(text, '\n')) // a peer that is gone needs no answer
 	return nil
