@@ -28,7 +28,7 @@ from .guard import INPUT_PATTERNS, RED_ZONE
 from .results import ClientError, ConnectionFailed, FuzzResults, ValidationResult, parse_result
 
 IN_FLIGHT = 2  # batches that are being judged at once: while one waits for the disk the other has the cores
-LARGEST_BATCH = 256  # cases; each request has its price, and twice as many leave the caches and gain nothing
+LARGEST_BATCH = 512  # cases; a request has the price of a dozen. More of them leave the caches and gain nothing
 SMALL_BATCH = 32  # cases that the last batches have at least
 LAST_PART = 3  # of what is left a batch is at most a third: nothing else is done while the last one is judged
 BATCH_SECONDS = 0.25  # that a batch may take: verdicts come soon, and the daemon is never silent for long
