@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+# Before pytester runs, which forgets modules that it loads itself; numpy cannot be loaded twice.
+import pytest_gpu_proof.challenge
+import pytest_gpu_proof.comparison
+import pytest_gpu_proof.plugin  # noqa: F401
+
 pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[3]
 SOURCES = [str(ROOT / "python" / "pytest-gpu-proof" / "src"), str(ROOT / "python" / "src")]

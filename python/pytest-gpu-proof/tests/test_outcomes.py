@@ -271,7 +271,7 @@ def test_the_session_is_described(repository: Any) -> None:
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", t) for t in times) and times[0] <= times[1]
     assert "-v" in said["arguments"] and said["challenges"] == []
     code = said["code"]
-    assert code["scope"] == ["src", "tests"] and code["exclude"] == [] and code["outputs"] == []
+    assert code["scope"] == ["src", "tests"] and code["exclude"] == ["gpu-proof.json"] and code["outputs"] == []
     assert re.fullmatch(r"[0-9a-f]{64}", code["start"]) and code["start"] == code["end"]
 
 

@@ -70,6 +70,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="no GPU is available (gpu_required)"))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Begins anew: a test that is run again must not keep what its last execution found."""
+    item.stash[FINDINGS] = Findings()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+    """Notes whether a test ended with an error of its own: if not, a check that failed was swallowed."""
+    if call.when == "call" and FINDINGS in item.stash:
+        skipped = call.excinfo is not None and isinstance(call.excinfo.value, pytest.skip.Exception)
+        item.stash[FINDINGS].raised = call.excinfo is not None and not skipped
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Closes the connection to the engine."""
     client = config.stash.get(CLIENT, None)
@@ -84,13 +98,6 @@ def _client(config: pytest.Config) -> Client:
 
         config.stash[CLIENT] = Client()
     return config.stash[CLIENT]
-
-
-def _findings(node: pytest.Item) -> Findings:
-    """Where the fixtures write. Without a receipt nobody made it before."""
-    if FINDINGS not in node.stash:
-        node.stash[FINDINGS] = Findings()
-    return node.stash[FINDINGS]
 
 
 class Check:
@@ -176,21 +183,19 @@ def gpu_proof_check(request: pytest.FixtureRequest) -> Iterator[Check]:
 
     Calls both with the same arguments, fails the test if the results differ, and writes the check into the receipt.
     """
-    findings = _findings(request.node)
+    findings: Findings = request.node.stash[FINDINGS]
     yield Check(lambda: _client(request.config), findings)
-    bad = [check["name"] for check in findings.checks if check["outcome"] != "passed"]
-    if bad and not findings.raised:
-        pytest.fail(f"gpu_proof_check {', '.join(map(repr, bad))} did not pass, and the test went on", pytrace=False)
+    _nothing_swallowed(findings)
 
 
 @pytest.fixture
-def gpu_proof_challenge(request: pytest.FixtureRequest) -> Callable[..., None]:
+def gpu_proof_challenge(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
     """gpu_proof_challenge(op, kernel, *, dtype="float32", count=8, attributes=None, compiled=None, …)
 
     Runs the kernel on cases of an operator of the catalogue that follow from the digest of the code, and writes what
     comes out into the receipt, where gpu-proof verify --recheck holds it against the reference.
     """
-    findings = _findings(request.node)
+    findings: Findings = request.node.stash[FINDINGS]
 
     def run(
         op: str, kernel: Callable[..., Any], *, dtype: str = "float32", count: int = 8,
@@ -219,17 +224,28 @@ def gpu_proof_challenge(request: pytest.FixtureRequest) -> Callable[..., None]:
         entry = {"name": f"challenge {op} {dtype}", "outcome": "error", "metadata": {}}
         findings.checks.append(entry)
         place = {"framework": framework, "device": device, "outputs": outputs}
+        message = ""
         try:
             record = challenge.challenge(
                 _client(request.config), code, nonce, op, kernel, dtype=dtype, count=count, attributes=attributes,
                 compiled=compiled, place=place,
             )  # fmt: skip
+            findings.challenges.append(record)
+            entry["outcome"] = "passed"
         except challenge.ChallengeFailed as exc:
-            entry["outcome"] = "failed"
-            pytest.fail(f"gpu_proof_challenge {op}: {exc}", pytrace=False)
+            entry["outcome"], message = "failed", str(exc)
         except (ClientError, binary.BinaryFailed) as exc:
-            pytest.fail(f"gpu_proof_challenge {op}: {exc}", pytrace=False)
-        entry["outcome"] = "passed"
-        findings.challenges.append(record)
+            message = str(exc)
+        if message:
+            pytest.fail(f"gpu_proof_challenge {op}: {message}", pytrace=False)
 
-    return run
+    yield run
+    _nothing_swallowed(findings)
+
+
+def _nothing_swallowed(findings: Findings) -> None:
+    """Fails a test that went on after a check had failed. With both fixtures in use, once."""
+    bad = [check["name"] for check in findings.checks if check["outcome"] != "passed"]
+    if bad and not findings.raised:
+        findings.raised = True
+        pytest.fail(f"the checks {', '.join(map(repr, bad))} did not pass, and the test went on", pytrace=False)

@@ -26,6 +26,7 @@ from .settings import Settings
 from .tester import Collected
 
 FORMAT = "gpu-proof-results/1"
+DEFAULT_RECEIPT = "gpu-proof.json"  # what gpu-proof snapshot leaves out if it is told nothing else
 
 
 def _now() -> str:
@@ -44,6 +45,7 @@ class Recorder:
         self._runs: dict[tuple[str, str], Execution] = {}
         self._interrupted = False
         self._refused = False  # by the policy that was named
+        self._said = False  # anything on the terminal
         self._started = ""
         self._scope = self._make_scope()
         self._start: binary.Snapshot | None = None
@@ -151,7 +153,7 @@ class Recorder:
     def _sign(self, file: Path) -> bool:
         settings = self._settings
         arguments = [f"--results={file}", f"--repo={settings.root}", f"--out={settings.out}"]
-        arguments += [f"--format={settings.format}", "--yes"]
+        arguments.append(f"--format={settings.format}")
         if settings.signing_backend == "none":
             arguments.append("--unsigned")
         for flag, value in (("key", settings.key), ("github-user", settings.github_user), ("signer", settings.signer),
@@ -247,7 +249,7 @@ class Recorder:
         found: dict[str, tuple[Execution, int]] = {}
         for (_, name), run in self._runs.items():
             worst, reruns = found.get(name, (run, 0))
-            found[name] = max(worst, run, key=lambda r: OUTCOMES.index(r.outcome()[0])), reruns + run.reruns
+            found[name] = max(worst, run, key=_badness), reruns + run.reruns
         return found
 
     def _tests(self, collected: Collected) -> list[dict[str, Any]]:
@@ -300,29 +302,35 @@ class Recorder:
     # ---- places ----------------------------------------------------------------------------------------------------
 
     def _make_scope(self) -> binary.Scope:
-        """What is hashed. The receipt and the result file are left out where they lie in scope: they come after it."""
+        """What is hashed. The receipt is left out, and the result file where it lies in scope: they come after it."""
         settings = self._settings
-        top = next((d for d in (settings.root, *settings.root.parents) if (d / ".git").exists()), settings.root)
-        excluded = list(settings.fingerprint_excluded_paths)
-        for file in (settings.out, settings.results):
-            if file is None:
-                continue
-            try:
-                inside = (file.parent.resolve() / file.name).relative_to(top.resolve()).as_posix()
-            except ValueError:  # it lies outside of the repository
-                continue
-            covered = any(p in (".", inside) or inside.startswith(p.rstrip("/") + "/")
-                          for p in settings.fingerprint_paths)  # fmt: skip
-            if covered and inside not in excluded:
-                excluded.append(inside)
-        return binary.Scope(settings.root, settings.fingerprint_paths, settings.fingerprint_extra_paths, excluded)
+        excluded = dict.fromkeys(settings.fingerprint_excluded_paths)
+        excluded[self._inside(settings.out) or DEFAULT_RECEIPT] = None
+        results = self._inside(settings.results) if settings.results else None
+        if results and any(results == p or p == "." or results.startswith(p.rstrip("/") + "/")
+                           for p in settings.fingerprint_paths):  # fmt: skip
+            excluded[results] = None
+        paths, outputs = settings.fingerprint_paths, settings.fingerprint_extra_paths
+        return binary.Scope(settings.root, paths, outputs, tuple(excluded))
+
+    def _inside(self, file: Path) -> str | None:
+        """A file as seen from the top of the repository; None if it lies outside."""
+        root = self._settings.root
+        top = next((d for d in (root, *root.parents) if (d / ".git").exists()), root)
+        try:
+            return (file.parent.resolve() / file.name).relative_to(top.resolve()).as_posix()
+        except ValueError:
+            return None
 
     # ---- the terminal ----------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            reporter.ensure_newline()
+            if not self._said:  # below the dots of the tests, whoever prints them
+                reporter.ensure_newline()
+                reporter.write_line("")
+            self._said = True
             reporter.write_line("[gpu-proof] " + text.removeprefix("[gpu-proof] "))
 
     @contextlib.contextmanager
@@ -336,6 +344,11 @@ class Recorder:
         finally:
             if capture is not None:
                 capture.resume()
+
+
+def _badness(run: Execution) -> tuple[int, bool]:
+    """The report of a worker that died comes apart from those that it had sent before, and says more."""
+    return OUTCOMES.index(run.outcome()[0]), run.crashed is not None
 
 
 def _is_receipt(file: Path) -> bool:

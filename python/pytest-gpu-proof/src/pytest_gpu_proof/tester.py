@@ -62,20 +62,12 @@ class Tester:
         found.selected = [item.nodeid for item in items]
         self._deliver(found)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        """Begins anew: a test that is run again must not keep what its last execution found."""
-        item.stash[FINDINGS] = Findings()
-
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, None]:
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
         """Puts what was found onto the report."""
         outcome = yield
         report = outcome.get_result()
         findings = item.stash.get(FINDINGS, None) or Findings()
-        if call.when == "call":
-            skipped = call.excinfo is not None and isinstance(call.excinfo.value, pytest.skip.Exception)
-            findings.raised = call.excinfo is not None and not skipped
         proof, required = self.belongs(item), item.get_closest_marker("gpu_required") is not None
         if not proof and not required:
             return

@@ -1,0 +1,203 @@
+"""Options of the command line and of pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_gpu_proof import devices, settings
+
+GOOD = "@pytest.mark.gpu_proof\ndef test_good():\n    pass\n"
+
+
+def loaded(pytester: pytest.Pytester, toml: str | None, *arguments: str) -> settings.Settings:
+    if toml is not None:
+        pytester.path.joinpath("pyproject.toml").write_text(toml)
+    options = ("-p", "pytest_gpu_proof.plugin", f"--rootdir={pytester.path}", *arguments)
+    return settings.load(pytester.parseconfig(*options))
+
+
+def test_defaults(pytester: pytest.Pytester) -> None:
+    found = loaded(pytester, None)
+    assert found == settings.Settings(
+        root=pytester.path, mode="local", out=pytester.path / "gpu-proof.json", key=None, signing_backend="ed25519",
+        format="statement", policy=None, required_marker="gpu_proof", fail_on_skip=False, best_effort=False,
+        fingerprint_paths=("src", "tests"), fingerprint_extra_paths=(), fingerprint_excluded_paths=(),
+        github_user=None, signer=None, nonce="", results=None,
+    )  # fmt: skip
+
+
+TOML = """
+[tool.gpu_proof]
+mode = "ci-gpu"
+output = "out/receipt.json"
+key_path = "~/.ssh/lab"
+signing_backend = "none"
+format = "1"
+policy_path = "policy.yaml"
+required_marker = "on_gpu"
+fail_on_skip = true
+best_effort = true
+fingerprint_paths = ["kernels", "tests"]
+fingerprint_extra_paths = ["build/k.so"]
+fingerprint_excluded_paths = "tests/data.bin, tests/more.bin"
+github_username = "ada"
+nonce = "n1"
+results_path = "results.json"
+max_age_days = 3
+require_gpu = true
+expected_skips = []
+"""
+
+
+def test_every_key(pytester: pytest.Pytester) -> None:
+    found = loaded(pytester, TOML)
+    assert found == settings.Settings(
+        root=pytester.path, mode="ci-gpu", out=pytester.path / "out/receipt.json",
+        key=os.path.expanduser("~/.ssh/lab"), signing_backend="none", format="1", policy=pytester.path / "policy.yaml",
+        required_marker="on_gpu", fail_on_skip=True, best_effort=True, fingerprint_paths=("kernels", "tests"),
+        fingerprint_extra_paths=("build/k.so",), fingerprint_excluded_paths=("tests/data.bin", "tests/more.bin"),
+        github_user="ada", signer=None, nonce="n1", results=pytester.path / "results.json",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("option", "field", "value"),
+    [("--gpu-proof-mode=local", "mode", "local"), ("--gpu-proof-signing-backend=ed25519", "signing_backend", "ed25519"),
+     ("--gpu-proof-required-marker=gpu_proof", "required_marker", "gpu_proof"),
+     ("--gpu-proof-fingerprint-paths=src,tests", "fingerprint_paths", ("src", "tests")),
+     ("--gpu-proof-format=statement", "format", "statement"), ("--gpu-proof-key=agent", "key", "agent"),
+     ("--gpu-proof-nonce=n2", "nonce", "n2")],
+)  # fmt: skip
+def test_the_command_line_beats_toml_with_defaults_too(
+    pytester: pytest.Pytester, option: str, field: str, value: Any
+) -> None:
+    assert getattr(loaded(pytester, TOML, option), field) == value
+
+
+def test_paths_of_the_command_line_begin_where_one_is(pytester: pytest.Pytester) -> None:
+    below = pytester.mkdir("below")
+    os.chdir(below)
+    found = loaded(pytester, None, "--gpu-proof-out=r.json", "--gpu-proof-key=~/k")
+    assert (found.out, found.key) == (below / "r.json", os.path.expanduser("~/k"))
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [("[tool.gpu_proof\n", "correct the file"), ("[tool]\ngpu_proof = 3\n", "want a table"),
+     ("[tool.gpu_proof]\nfingerprint_path = 'src'\n", "no key fingerprint_path; did you mean fingerprint_paths"),
+     ("[tool.gpu_proof]\nmode = 'gpu'\n", 'mode is "gpu", want local or ci-gpu'),
+     ("[tool.gpu_proof]\nfail_on_skip = 'yes'\n", 'fail_on_skip is "yes", want true or false'),
+     ("[tool.gpu_proof]\nfingerprint_paths = [1]\n", "want a list of paths"),
+     ("[tool.gpu_proof]\nfingerprint_paths = []\n", "fingerprint-paths is empty"),
+     ("[tool.gpu_proof]\noutput = 1\n", "output is 1, want a text"),
+     ("[tool.gpu_proof]\nmax_age_days = true\n", "max_age_days is true, want int"),
+     ("[tool.gpu_proof]\nshard = 'a'\n", "gpu-proof merge"),
+     ("[tool.gpu_proof]\nsigner = 'a'\ngithub_username = 'b'\n", "want one name")],
+)  # fmt: skip
+def test_row_a16_a_pyproject_that_is_not_understood_is_an_error(
+    pytester: pytest.Pytester, toml: str, message: str
+) -> None:
+    pytester.path.joinpath("pyproject.toml").write_text(toml)
+    file = pytester.makeini("[pytest]\n")  # pytest itself would read pyproject.toml first, and stop
+    with pytest.raises(pytest.UsageError, match=message):
+        loaded(pytester, None, "-c", str(file))
+
+
+def test_row_a16_the_run_stops(repository: Any) -> None:
+    repository.write("pytest.ini", "[pytest]\n")
+    repository.write("pyproject.toml", "[tool.gpu_proof]\nrequire_gpu = yes\n")
+    result = repository.run(GOOD)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and not repository.receipt.exists()
+    result.stderr.fnmatch_lines(["*pyproject.toml: *Invalid value*"])
+
+
+@pytest.mark.parametrize("name", ["shard", "shard-fingerprint-paths", "shard-fingerprint-extra-paths"])
+def test_shards_are_refused_with_the_way_out(repository: Any, name: str) -> None:
+    result = repository.run(GOOD, f"--gpu-proof-{name}=x")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*--gpu-proof-{name}: named shards are not supported*gpu-proof merge*"])
+
+
+def test_another_marker_replaces_gpu_proof(repository: Any) -> None:
+    tests = """
+@pytest.mark.on_gpu
+def test_mine():
+    pass
+
+@pytest.mark.gpu_proof
+def test_usual():
+    pass
+
+@pytest.mark.gpu_equivalence
+def test_alias():
+    pass
+"""
+    repository.run(tests, "--gpu-proof-required-marker=on_gpu")
+    assert list(repository.outcomes()) == ["test_mine", "test_alias"]
+
+
+def test_collecting_alone_writes_nothing(repository: Any) -> None:
+    repository.receipt.write_text("{}")
+    result = repository.run(GOOD, "--collect-only")
+    assert result.ret == 0 and repository.receipt.read_text() == "{}" and not repository.results_file.exists()
+
+
+REQUIRED = """
+@pytest.mark.gpu_required
+def test_needs():
+    pass
+
+@pytest.mark.gpu_required
+@pytest.mark.gpu_proof
+def test_both():
+    pass
+
+@pytest.mark.gpu_proof
+def test_good():
+    pass
+"""
+
+
+@pytest.mark.parametrize("present", [True, False])
+def test_gpu_required(repository: Any, monkeypatch: pytest.MonkeyPatch, present: bool) -> None:
+    monkeypatch.setattr("pytest_gpu_proof.plugin.gpu_present", lambda: present)
+    result = repository.run(REQUIRED)
+    result.assert_outcomes(passed=3) if present else result.assert_outcomes(passed=1, skipped=2)
+    both = ("passed", "call") if present else ("skipped", "setup")
+    assert repository.outcomes() == {"test_both": both, "test_good": ("passed", "call")}
+
+
+@pytest.mark.parametrize("tests", [REQUIRED, "@pytest.mark.gpu_proof\ndef test_s():\n    pytest.skip()\n"])
+def test_fail_on_skip(repository: Any, monkeypatch: pytest.MonkeyPatch, tests: str) -> None:
+    monkeypatch.setattr("pytest_gpu_proof.plugin.gpu_present", lambda: False)
+    result = repository.run(tests, "--gpu-proof-fail-on-skip")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
+    result.stdout.fnmatch_lines(["*--gpu-proof-fail-on-skip: * tests were skipped*", "*test_kernel.py::test_*"])
+
+
+@pytest.mark.parametrize(("script", "present"), [("exit 0", True), ("exit 9", False), ("sleep 60", False)])
+def test_nvidia_smi_says_whether_there_is_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, present: bool
+) -> None:
+    monkeypatch.setattr(devices.importlib.util, "find_spec", lambda name: None)  # torch would be asked as well
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\n{script}\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setattr(devices, "SMI_LIMIT", 0.3)
+    assert devices.gpu_present() is present
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(bytes(range(16)), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"), ("", ""), (b"", ""),
+     ("GPU-00010203-0405-0607-0809-0A0B0C0D0E0F", "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f")],
+)  # fmt: skip
+def test_uuids_as_the_driver_writes_them(given: Any, text: str) -> None:
+    assert devices._uuid(given) == text

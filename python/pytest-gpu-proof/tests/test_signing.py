@@ -1,0 +1,185 @@
+"""From a run to a receipt that is verified, and what happens where there is none."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from pytest_gpu_proof import binary
+
+GOOD = "@pytest.mark.gpu_proof\ndef test_good(gpu_proof_check):\n    gpu_proof_check('one', lambda: 1, lambda: 1)\n"
+
+
+def test_a_receipt_is_written_and_verified(repository: Any) -> None:
+    result = repository.run(GOOD)
+    assert result.ret == 0
+    repository.commit()
+    said = repository.verify()
+    assert said.returncode == 0, said.stdout + said.stderr
+    repository.write("src/kernel.py", "def relu(values):\n    return values\n")
+    repository.commit()
+    changed = repository.verify()
+    assert changed.returncode == 1, changed.stdout + changed.stderr
+
+
+def test_the_first_format_on_request(repository: Any) -> None:
+    assert repository.run(GOOD, "--gpu-proof-format=1").ret == 0
+    receipt = json.loads(repository.receipt.read_text())
+    assert receipt["schema_version"] == "1" and receipt["tests"][0]["node_id"] == "tests/test_kernel.py::test_good"
+
+
+def test_unsigned_on_request(repository: Any) -> None:
+    result = repository.run(GOOD, "--gpu-proof-signing-backend=none", sign=False)
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*UNSIGNED*"])
+    repository.commit()
+    assert repository.verify().returncode == 1
+
+
+def test_the_result_file_is_private_and_temporary(repository: Any) -> None:
+    repository.run(GOOD)
+    assert stat.S_IMODE(repository.results_file.stat().st_mode) == 0o600
+    repository.results_file.unlink()
+    arguments = [a for a in repository.arguments((), True) if not a.startswith("--gpu-proof-results")]
+    assert repository.pytester.runpytest_inprocess(*arguments).ret == 0
+    assert not repository.results_file.exists()
+
+
+def test_row_a9_code_that_changes_during_the_run_is_not_signed(repository: Any) -> None:
+    result = repository.run("""
+import pathlib
+
+@pytest.mark.gpu_proof
+def test_writes():
+    pathlib.Path("src/kernel.py").write_text("# another kernel")
+""")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
+    code = repository.results()["code"]
+    assert code["start"] != code["end"]
+
+
+def test_row_a12_no_key_is_a_failure_and_the_old_receipt_goes(repository: Any) -> None:
+    assert repository.run(GOOD).ret == 0
+    old = repository.receipt.read_text()
+    result = repository.run(GOOD, "--gpu-proof-key=nowhere/key", "--gpu-proof-signer=ada", sign=False)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert not repository.receipt.exists()
+    assert (repository.path / "gpu-proof.json.old").read_text() == old
+    result.stdout.fnmatch_lines(["*no receipt was written*", "*receipt of an earlier run is now *gpu-proof.json.old"])
+
+
+def test_row_a12_a_failed_run_removes_the_old_receipt_too(repository: Any) -> None:
+    assert repository.run(GOOD).ret == 0
+    repository.run("@pytest.mark.gpu_proof\ndef test_bad():\n    assert 0\n")
+    assert not repository.receipt.exists() and (repository.path / "gpu-proof.json.old").exists()
+    assert repository.run(GOOD).ret == 0, "what is kept of the old one is in nobody's way"
+    assert repository.receipt.exists() and not (repository.path / "gpu-proof.json.old").exists()
+
+
+def test_best_effort_leaves_the_exit_status(repository: Any) -> None:
+    result = repository.run(GOOD, "--gpu-proof-key=nowhere/key", "--gpu-proof-signer=ada", "--gpu-proof-best-effort",
+                            sign=False)  # fmt: skip
+    assert result.ret == 0 and not repository.receipt.exists()
+
+
+def test_a_file_that_is_no_receipt_is_not_written_over(repository: Any) -> None:
+    result = repository.run(GOOD, "--gpu-proof-out=src/kernel.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert repository.path.joinpath("src/kernel.py").read_text().startswith("def relu")
+    result.stderr.fnmatch_lines(["*src/kernel.py is there and is no receipt*"])
+
+
+def test_without_tests_of_the_proof_there_is_no_receipt(repository: Any) -> None:
+    result = repository.run("def test_plain():\n    pass\n")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
+    result.stdout.fnmatch_lines(["*no test of the proof was run*mark tests with @pytest.mark.gpu_proof*"])
+    result = repository.run(GOOD, "-k", "nothing")
+    assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    result.stdout.fnmatch_lines(["*no test of the proof was run*all 1 of them are deselected"])
+
+
+def test_row_a7_a_scope_without_files_stops_the_run(repository: Any) -> None:
+    result = repository.run(GOOD, "--gpu-proof-fingerprint-paths=nowhere")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*gpu-proof snapshot:*"])
+    assert "test_good" not in result.stdout.str()
+
+
+def test_no_repository_stops_the_run(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_x="def test_x(gpu_proof_check):\n    pass\n")
+    options = ("-p", "pytest_gpu_proof.plugin", "--gpu-proof-enable", f"--rootdir={pytester.path}")
+    assert pytester.runpytest_inprocess(*options).ret == pytest.ExitCode.USAGE_ERROR
+    result = pytester.runpytest_inprocess(*options, "--gpu-proof-best-effort")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*no receipt will be written (--gpu-proof-best-effort)*"])
+
+
+def test_build_outputs_are_hashed(repository: Any) -> None:
+    repository.write("build/kernel.so", "machine code")
+    assert repository.run(GOOD, "--gpu-proof-fingerprint-extra-paths=build/kernel.so").ret == 0
+    assert repository.results()["code"]["outputs"] == ["build/kernel.so"]
+
+
+def test_files_can_be_left_out(repository: Any) -> None:
+    repository.write("tests/notes.txt", "one")
+    repository.run(GOOD, "--gpu-proof-fingerprint-excluded-paths=tests/notes.txt")
+    first = repository.results()["code"]
+    repository.write("tests/notes.txt", "two")
+    repository.run(GOOD, "--gpu-proof-fingerprint-excluded-paths=tests/notes.txt")
+    assert first["exclude"] == ["tests/notes.txt", "gpu-proof.json"] and first == repository.results()["code"]
+
+
+def test_a_receipt_in_scope_is_left_out(repository: Any) -> None:
+    for _ in range(2):  # with the receipt of the first run in the tree
+        result = repository.run(GOOD, "--gpu-proof-fingerprint-paths=.", "--gpu-proof-results=results.json")
+        assert result.ret == 0, result.stdout.str()
+    said = json.loads(repository.path.joinpath("results.json").read_text())
+    assert said["code"]["exclude"] == ["gpu-proof.json", "results.json"] and said["code"]["scope"] == ["."]
+
+
+def test_a_policy_is_tried_at_once(repository: Any) -> None:
+    signers = repository.home / "allowed_signers"
+    policy = repository.write("../policy.yaml", f"allowed_signers_file: {signers}\nrequire_gpu: false\n")
+    accepted = repository.run(GOOD, f"--gpu-proof-policy={policy}")
+    assert accepted.ret == 0, accepted.stdout.str()
+    policy.write_text(f"allowed_signers_file: {signers}\nmode: ci-gpu\n")
+    refused = repository.run(GOOD, f"--gpu-proof-policy={policy}")
+    assert refused.ret == pytest.ExitCode.TESTS_FAILED and repository.receipt.exists()
+    refused.stdout.fnmatch_lines(["*policy.yaml refuses the receipt"])
+
+
+def test_the_module_is_the_binary(repository: Any) -> None:
+    repository.run(GOOD)
+    repository.commit()
+    command = [sys.executable, "-m", "pytest_gpu_proof", "verify", "--receipt", str(repository.receipt), "--repo",
+               str(repository.path), "--allowed-signers", str(repository.home / "allowed_signers")]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == repository.verify().stdout
+    refused = subprocess.run([*command[:-2]], capture_output=True, text=True, check=False)
+    assert refused.returncode == 1, "without an allow-list nothing is accepted"
+
+
+def test_a_missing_binary_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    for name in ("GPU_PROOF_BINARY", "GPUEMU_BINARY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(binary.sysconfig, "get_path", lambda *_: str(tmp_path))
+    with pytest.raises(binary.BinaryFailed, match="there is no gpu-proof binary: install a wheel of gpuemu"):
+        binary.find_binary()
+    script = tmp_path / "gpu-proof"
+    script.write_text("#!/usr/bin/python3\n")
+    script.chmod(0o755)
+    with pytest.raises(binary.BinaryFailed):
+        binary.find_binary()  # the script of another package of this name
+    script.write_bytes(b"\x7fELF")
+    assert binary.find_binary() == str(script)
+    monkeypatch.setenv("GPUEMU_BINARY", str(tmp_path / "gpuemu"))
+    monkeypatch.setattr(binary.sysconfig, "get_path", lambda *_: os.devnull)
+    assert binary.find_binary() == str(script), "beside the engine"
