@@ -89,7 +89,7 @@ func text(obj map[string]any, names ...string) string {
 				return cleanField(v)
 			}
 		case float64:
-			return fmt.Sprintf("%.0f", v)
+			return cleanField(fmt.Sprintf("%.0f", v))
 		}
 	}
 	return ""

@@ -2,6 +2,7 @@ package fingerprint
 
 import (
 	"context"
+	"crypto/sha256"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,7 +31,8 @@ func runGit(t testing.TB, dir string, args ...string) string {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull,
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.com",
-		"GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z", "GIT_ALLOW_PROTOCOL=file")
+		"GIT_AUTHOR_DATE=2026-01-01T00:00:00Z", "GIT_COMMITTER_DATE=2026-01-01T00:00:00Z", "GIT_ALLOW_PROTOCOL=file",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=gc.auto", "GIT_CONFIG_VALUE_0=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, out)
@@ -39,6 +41,27 @@ func runGit(t testing.TB, dir string, args ...string) string {
 }
 
 func (c *clone) git(args ...string) string { c.t.Helper(); return runGit(c.t, c.dir, args...) }
+
+// gitWith runs git with another PATH.
+func (c *clone) gitWith(path string, args ...string) {
+	c.t.Helper()
+	old := os.Getenv("PATH")
+	os.Setenv("PATH", path)
+	defer os.Setenv("PATH", old)
+	c.git(args...)
+}
+
+// indexInfo feeds update-index --index-info.
+func (c *clone) indexInfo(lines string) {
+	c.t.Helper()
+	cmd := exec.Command("git", "update-index", "--index-info")
+	cmd.Dir, cmd.Stdin = c.dir, strings.NewReader(lines)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("git update-index: %v\n%s", err, out)
+	}
+}
+
+func sum(content string) [32]byte { return sha256.Sum256([]byte(content)) }
 
 // write writes files: pairs of name and content.
 func (c *clone) write(pairs ...string) {

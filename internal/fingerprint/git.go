@@ -75,7 +75,8 @@ var kept = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_P
 type git struct {
 	ctx      context.Context
 	path     string
-	settings []setting // beside hardened: of the repository at hand
+	settings []setting       // beside hardened: of the repository at hand
+	filters  map[string]bool // the filters that are configured, and switched off in settings
 }
 
 // call is one run of git.
@@ -243,22 +244,18 @@ func (g *git) userSettings(dir string) error {
 	if err != nil {
 		return err
 	}
-	settings, err := parseSettings(out)
-	if err != nil {
-		return err
-	}
-	g.settings = settings
-	return nil
+	g.settings, g.filters, err = parseSettings(out)
+	return err
 }
 
-// parseSettings reads scope NUL key LF value NUL …, and makes of it the settings that our commands get.
-func parseSettings(out []byte) ([]setting, error) {
+// parseSettings reads scope NUL key LF value NUL …, and makes of it the settings that our commands get. filters are
+// the names of those that are configured.
+func parseSettings(out []byte) (settings []setting, filters map[string]bool, err error) {
 	fields := strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 	if len(fields)%2 != 0 {
-		return nil, diag.Errorf(GitFailed, "", "git config: answer of %d fields, want pairs", len(fields))
+		return nil, nil, diag.Errorf(GitFailed, "", "git config: answer of %d fields, want pairs", len(fields))
 	}
-	var settings []setting
-	filters := map[string]bool{}
+	filters = map[string]bool{}
 	for i := 0; i < len(fields); i += 2 {
 		scope := fields[i]
 		key, value, _ := strings.Cut(fields[i+1], "\n")
@@ -284,7 +281,7 @@ func parseSettings(out []byte) ([]setting, error) {
 		}
 		settings = append(settings, setting{"filter." + name + ".required", "false"})
 	}
-	return settings, nil
+	return settings, filters, nil
 }
 
 // samePath reports whether two paths name one folder, where the file system has case or links of its own.

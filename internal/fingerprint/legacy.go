@@ -44,7 +44,7 @@ const (
 	GapName    GapReason = "name"    // the name was quoted, and the file left out
 	GapLink    GapReason = "link"    // a symbolic link: its target's content counts, or nothing at all
 	GapGitlink GapReason = "gitlink" // a submodule: left out
-	GapMode    GapReason = "mode"    // an executable: the mode does not count
+	GapMode    GapReason = "mode"    // an executable: the mode does not count; nor does a bit that was lost, unseen
 )
 
 // LegacyDigest is the original's digest in its readings.
@@ -103,37 +103,37 @@ func (r *Repo) Legacy(rev string, paths []string) (*LegacyDigest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, found, err := selectEntries(all, All(), Options{}, "at "+rev)
+	t, err := r.linkTree(all)
 	if err != nil {
 		return nil, err
 	}
-	// Links may lead out of the scope: all links and what they lead to are read, of the rest only the scope.
-	need := slices.DeleteFunc(slices.Clone(found), func(e objectEntry) bool {
-		return e.Kind != Symlink && !scope.Contains(e.Path)
-	})
-	links := &Manifest{}
-	if err := r.hash(links, need, nil); err != nil {
-		return nil, err
+	// What counts is what the scope's entries lead to, which may lie outside the scope.
+	content := map[string][32]byte{}
+	var needed []objectEntry
+	for _, e := range all {
+		to, ok := t.follow(e.Path)
+		if _, known := content[to]; ok && !known && scope.Contains(e.Path) && t.entries[to].Kind == File {
+			content[to] = [32]byte{}
+			needed = append(needed, t.entries[to])
+		}
 	}
-	t := newLinkTree(found, links.Entries)
-	if err := r.hash(m, t.leadTo(links.Entries, scope), nil); err != nil {
+	m := &Manifest{}
+	if err := r.hash(m, needed, nil); err != nil {
 		return nil, err
 	}
 	for _, e := range m.Entries {
-		t.entries[e.Path] = e
+		content[e.Path] = e.SHA256
 	}
-	return legacyDigest(links.Entries, scope, "at "+rev, func(e Entry) ([32]byte, bool, error) {
-		to, ok := t.follow(e.Path)
-		if !ok || t.entries[to].Kind != File {
-			return [32]byte{}, false, nil
-		}
-		return t.entries[to].SHA256, true, nil
+	return legacyDigest(all, scope, "at "+rev, func(e Entry) ([32]byte, bool, error) {
+		to, _ := t.follow(e.Path)
+		sum, ok := content[to]
+		return sum, ok, nil
 	})
 }
 
 // legacyDigest makes the readings of the entries of a scope; content gives what the original would have read, false
 // where it left the entry out.
-func legacyDigest(entries []Entry, scope Scope, where string,
+func legacyDigest(entries []objectEntry, scope Scope, where string,
 	content func(Entry) (sum [32]byte, ok bool, err error)) (*LegacyDigest, error) {
 	d := &LegacyDigest{}
 	sums := map[string][32]byte{}
@@ -142,8 +142,8 @@ func legacyDigest(entries []Entry, scope Scope, where string,
 		if !scope.Contains(e.Path) {
 			continue
 		}
-		inScope = append(inScope, e)
-		sum, ok, err := content(e)
+		inScope = append(inScope, e.Entry)
+		sum, ok, err := content(e.Entry)
 		if err != nil {
 			return nil, err
 		}
@@ -252,37 +252,26 @@ func appendPython(b []byte, name string) []byte {
 const maxLinks = 40
 
 // linkTree follows symbolic links inside a tree of objects.
-type linkTree struct {
-	entries map[string]Entry
-	objects map[string]objectEntry
-}
+type linkTree struct{ entries map[string]objectEntry }
 
-// newLinkTree makes a tree of all entries; links have their targets.
-func newLinkTree(all []objectEntry, links []Entry) *linkTree {
-	t := &linkTree{entries: make(map[string]Entry, len(all)), objects: make(map[string]objectEntry, len(all))}
+// linkTree makes the tree of all entries, and reads the targets of its links.
+func (r *Repo) linkTree(all []objectEntry) (*linkTree, error) {
+	t := &linkTree{entries: make(map[string]objectEntry, len(all))}
+	var links []objectEntry
 	for _, e := range all {
-		t.entries[e.Path], t.objects[e.Path] = e.Entry, e
-	}
-	for _, e := range links {
 		t.entries[e.Path] = e
-	}
-	return t
-}
-
-// leadTo returns the entries whose contents count: those that the scope's entries lead to.
-func (t *linkTree) leadTo(entries []Entry, scope Scope) []objectEntry {
-	seen := map[string]bool{}
-	var found []objectEntry
-	for _, e := range entries {
-		if !scope.Contains(e.Path) {
-			continue
-		}
-		if to, ok := t.follow(e.Path); ok && !seen[to] && t.entries[to].Kind == File {
-			seen[to] = true
-			found = append(found, t.objects[to])
+		if e.Kind == Symlink {
+			links = append(links, e)
 		}
 	}
-	return found
+	m := &Manifest{}
+	if err := r.hash(m, links, nil); err != nil {
+		return nil, err
+	}
+	for i, e := range m.Entries {
+		t.entries[e.Path] = objectEntry{e, links[i].id}
+	}
+	return t, nil
 }
 
 // follow returns the entry that a path leads to, false if it leads to a folder, to nothing, or out of the tree.
@@ -340,9 +329,9 @@ func (r *Repo) LegacyWorkingTree(paths []string) (*LegacyDigest, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make([]Entry, len(tracked))
+	entries := make([]objectEntry, len(tracked))
 	for i, e := range tracked {
-		entries[i] = e.Entry
+		entries[i] = e.objectEntry
 	}
 	root, err := os.OpenRoot(r.dir)
 	if err != nil {

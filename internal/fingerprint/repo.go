@@ -69,6 +69,9 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	}
 	if r.bare {
 		r.dir = r.gitDir
+		if err := r.standsAlone(); err != nil {
+			return nil, err
+		}
 		return r, nil
 	}
 	if lines[2] != "true" {
@@ -80,6 +83,18 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	}
 	r.dir = filepath.FromSlash(strings.TrimSuffix(string(top), "\n"))
 	return r, nil
+}
+
+// standsAlone refuses a bare repository that lies in another repository: its files may be part of the tree under
+// test, put there so that they are found before the real one.
+func (r *Repo) standsAlone() error {
+	_, err := r.git.run(call{dir: filepath.Dir(r.gitDir), args: []string{"rev-parse", "--absolute-git-dir"}})
+	var status exitStatus
+	if err != nil && diag.CodeOf(err) == GitFailed && errors.As(err, &status) {
+		return nil
+	}
+	return diag.Errorf(NoRepo, "name the folder of the outer repository",
+		"%s is a bare repository inside another repository", shortQuote(r.gitDir))
 }
 
 // Top is the folder of the working tree, "" for a bare repository.

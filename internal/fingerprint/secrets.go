@@ -12,8 +12,21 @@ import (
 const hiddenText = "***"
 
 // StripURL returns a URL of a Git remote without user, password, query and fragment; the user "git" of SSH stays,
-// which is nobody's. A place on this machine keeps no more than its path, with the home folder as "~".
+// which is nobody's. A place on this machine keeps no more than its path, with the home folder as "~". A text that is
+// no URL at all may become "".
 func StripURL(url string) string {
+	for range 10 { // one round leaves a sound URL as it is; odd ones need more, or never come to rest
+		next := stripOnce(url)
+		if next == url {
+			return url
+		}
+		url = next
+	}
+	return ""
+}
+
+// stripOnce takes off the outermost credentials.
+func stripOnce(url string) string {
 	url = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == 0xfffd {
 			return -1
@@ -21,7 +34,7 @@ func StripURL(url string) string {
 		return r
 	}, strings.TrimSpace(url))
 	if transport, rest, ok := strings.Cut(url, "::"); ok && !strings.Contains(transport, "/") {
-		return StripURL(rest) // remote helper: "ext::ssh …" may hold anything, the address after it is what counts
+		return rest // remote helper: "ext::ssh …" may hold anything, the address after it is what counts
 	}
 	url, _, _ = strings.Cut(url, "#")
 	url, _, _ = strings.Cut(url, "?")
@@ -45,7 +58,7 @@ func StripURL(url string) string {
 		return stripHome(stripCredentials(url))
 	}
 	if at := strings.LastIndexByte(path, '@'); at >= 0 { // user:password@host:path, which scp would not take
-		return StripURL(path[at+1:])
+		return path[at+1:]
 	}
 	return stripUser(host) + ":" + path
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -161,9 +162,14 @@ func (s *staging) addAll(scope Scope) ([]objectEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var paths, assumed, skipped []string
+	var paths, assumed, skipped, gone []string
+	folders := linkedFolders{top: s.repo.dir, linked: map[string]bool{".": false}}
 	for _, e := range tracked {
 		if !scope.Contains(e.Path) {
+			continue
+		}
+		if folders.linksAbove(e.Path) {
+			gone = append(gone, e.Path) // its folder is a link now: git has no path through a link
 			continue
 		}
 		if e.skipped {
@@ -187,13 +193,14 @@ func (s *staging) addAll(scope Scope) ([]objectEntry, error) {
 	}{
 		{[]string{"--no-assume-unchanged"}, assumed},
 		{[]string{"--no-skip-worktree"}, skipped},
+		{[]string{"--force-remove"}, gone},
 		{[]string{"--add", "--remove", "--replace"}, append(paths, untracked...)},
 	} {
 		if len(step.paths) == 0 {
 			continue
 		}
 		args := append(append([]string{"update-index"}, step.flags...), "-z", "--stdin")
-		if _, err := s.run([]byte(strings.Join(step.paths, "\x00")+"\x00"), args...); err != nil {
+		if _, err := s.run(nulList(step.paths), args...); err != nil {
 			return nil, incomplete(err)
 		}
 	}
@@ -201,11 +208,36 @@ func (s *staging) addAll(scope Scope) ([]objectEntry, error) {
 	if err != nil {
 		return nil, err
 	}
+	if changed, err := s.unfilter(scope, tracked, now); err != nil {
+		return nil, err
+	} else if changed {
+		if now, err = s.list(); err != nil {
+			return nil, err
+		}
+	}
 	entries := make([]objectEntry, len(now))
 	for i, e := range now {
 		entries[i] = e.objectEntry
 	}
 	return sortedEntries(entries)
+}
+
+// linkedFolders finds the folders of a working tree that are symbolic links, each looked at once.
+type linkedFolders struct {
+	top    string
+	linked map[string]bool
+}
+
+// linksAbove reports whether a folder that p lies in is a link.
+func (f linkedFolders) linksAbove(p string) bool {
+	dir := path.Dir(p)
+	linked, known := f.linked[dir]
+	if !known {
+		info, err := os.Lstat(filepath.Join(f.top, filepath.FromSlash(dir)))
+		linked = f.linksAbove(dir) || err == nil && info.Mode()&os.ModeSymlink != 0
+		f.linked[dir] = linked
+	}
+	return linked
 }
 
 // incomplete gives git's complaint about a file (unreadable, beyond a link) its own code.
@@ -222,7 +254,7 @@ func (s *staging) others(scope Scope) ([]string, error) {
 	out, err := s.run(nil, append([]string{"ls-files", "-o", "-z", "--exclude-per-directory=.gitignore", "--"},
 		scope.paths...)...)
 	if err != nil {
-		return nil, err
+		return nil, incomplete(err)
 	}
 	paths := splitNUL(out)
 	for _, p := range paths {
