@@ -58,7 +58,7 @@ func (c *checker) checkCode() {
 		}
 	}
 	if c.Receipt.Legacy != nil {
-		c.checkLegacyCode(scope, present)
+		c.checkLegacyCode(scope, present, commitOK)
 	} else {
 		c.checkOwnCode(scope, present)
 	}
@@ -209,8 +209,9 @@ func some[T any](list []T, name func(T) string) string {
 	return text
 }
 
-// checkLegacyCode computes the original's digest, and looks at what it does not see.
-func (c *checker) checkLegacyCode(scope fingerprint.Scope, present bool) {
+// checkLegacyCode computes the original's digest, and looks at what it does not see. The tested commit may be present
+// in the clone, absent, or not even named, which is refused elsewhere.
+func (c *checker) checkLegacyCode(scope fingerprint.Scope, present, named bool) {
 	f := c.Receipt.Legacy.Fingerprint
 	files, gaps, ok := c.legacyDigest(f, "the fingerprint")
 	if !ok {
@@ -227,7 +228,7 @@ func (c *checker) checkLegacyCode(scope fingerprint.Scope, present bool) {
 			c.refuse(HiddenChange, "run the tests again", "changed since, and not seen by the original's digest: %s",
 				some(list, func(ch fingerprint.Change) string { return fingerprint.Escape(ch.Path) }))
 		}
-	} else if len(gaps) > 0 {
+	} else if named && len(gaps) > 0 {
 		c.unless(c.Rules.AllowUncovered, Uncovered, "fetch the tested commit, or allow it in the policy: allow_uncovered",
 			"not seen by the original's digest, and the tested commit is not here to compare: %s",
 			some(gaps, func(g fingerprint.LegacyGap) string { return fingerprint.Escape(g.Path) }))

@@ -20,6 +20,9 @@ func (c *checker) checkSignatures(ctx context.Context) {
 	if len(r.Signatures) == 0 {
 		c.unless(c.Rules.AllowUnsigned, Unsigned, "sign it: gpu-proof sign",
 			"the receipt is unsigned: it proves nothing about who ran the tests")
+		if c.Rules.AllowUnsigned && c.p.Signer != nil {
+			c.refuse(SignerMismatch, "", "the receipt was signed by %q: the signature was taken off", clip(c.p.Signer.Principal))
+		}
 		return
 	}
 	if len(c.Rules.Signers) == 0 && len(c.Rules.KeyFingerprints) == 0 && c.Rules.AllowedSigners == nil {

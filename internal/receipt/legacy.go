@@ -184,6 +184,9 @@ func parseLegacy(v map[string]any) (*Receipt, error) {
 	r := &Receipt{Format: schema, Predicate: *p, Payload: payload, Weaknesses: legacyWeaknesses,
 		Legacy: &Legacy{GitHubUsername: text(l.Repo.GitHubUsername), Fingerprint: l.Fingerprint, Outcome: l.Session.Outcome,
 			Shards: l.Shards, NonFinite: nonFinite}}
+	if l.Signer != nil {
+		r.Predicate.Signer = &Signer{Principal: l.Signer.GitHubUser, KeyFingerprint: l.Signer.KeyFingerprint}
+	}
 	if s := l.Signature; s != nil {
 		raw := &RawSignature{Algorithm: text(s.Algorithm), Backend: text(s.Backend), Signer: text(s.Signer),
 			KeyFingerprint: text(s.KeyFingerprint), Value: s.Value}
