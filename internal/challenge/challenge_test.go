@@ -356,6 +356,13 @@ func TestRecheckEmulates(t *testing.T) {
 	if rep := recheck(t, good, gone); len(rep.Faults) != 1 || rep.Faults[0].Reason != KernelMissing {
 		t.Errorf("Recheck finds %+v, want %s", rep.Faults, KernelMissing)
 	}
+	elsewhere := Options{PTX: func(string) ([]byte, error) { return nil, ErrNotHere }}
+	if rep := recheck(t, good, elsewhere); len(rep.Faults) != 1 || rep.Faults[0].Reason != Unchecked || rep.Recorded == 0 {
+		t.Errorf("Recheck finds %+v, want %s", rep.Faults, Unchecked)
+	}
+	if rep := recheck(t, good, Options{Nonce: "n1"}); len(rep.Faults) != 1 || rep.Faults[0].Reason != OtherSeed {
+		t.Errorf("Recheck finds %+v, want %s", rep.Faults, OtherSeed)
+	}
 	if rep := recheck(t, good, Options{}); len(rep.Faults) > 0 || rep.Emulated > 0 {
 		t.Errorf("without PTX: Recheck = %d emulated, faults %+v", rep.Emulated, rep.Faults)
 	}

@@ -43,7 +43,11 @@ func (r *rechecker) load() error {
 		return nil
 	}
 	text, err := r.opt.PTX(k.PTX)
-	if err != nil {
+	switch {
+	case errors.Is(err, ErrNotHere):
+		r.fault(Unchecked, -1, "verify where it was built, or look at outputs alone", "kernel %q: %s", k.PTX, message(err))
+		return nil
+	case err != nil:
 		r.fault(KernelMissing, -1, diag.HintOf(err), "kernel %q: %s", k.PTX, message(err))
 		return errStop
 	}

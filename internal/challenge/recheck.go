@@ -22,11 +22,17 @@ import (
 
 // Options of Recheck.
 type Options struct {
-	// PTX returns the text of a kernel of the tree that was signed. nil: kernels are not run.
+	// PTX returns the text of a kernel of the tree that was signed. nil: kernels are not run. ErrNotHere says that it
+	// was signed and is not here; after any other error the challenge is refused.
 	PTX func(path string) ([]byte, error)
+	// Nonce, where it is not empty, is the one that challenges must have been made with.
+	Nonce string
 	// Progress is told how many cases are done, where it is not nil.
 	Progress func(done, total int)
 }
+
+// ErrNotHere means that a kernel was signed and is not here: it is a build output, and this is another machine.
+var ErrNotHere = errors.New("it is a build output that is not on this machine")
 
 // Fault is a reason not to believe a challenge.
 type Fault struct {
@@ -134,6 +140,10 @@ func (r *rechecker) form() error {
 	if r.c.Seed != want {
 		r.fault(OtherSeed, -1, "run the tests again on the code that is signed", "its seed is %q, from the code and the "+
 			"nonce follows %s", r.c.Seed, want)
+	}
+	if r.opt.Nonce != "" && r.c.Nonce != r.opt.Nonce {
+		r.fault(OtherSeed, -1, "run the tests again with that nonce", "its nonce is %q, %q was given out", r.c.Nonce,
+			r.opt.Nonce)
 	}
 	if r.c.Op != r.plan.op.Name || r.c.DType != r.plan.dtype.String() {
 		r.fault(Malformed, -1, "", "its names are %q and %q, want %q and %q", r.c.Op, r.c.DType, r.plan.op.Name, r.plan.dtype)
