@@ -25,6 +25,13 @@ func TestMain(m *testing.M) {
 		"resign":  signAgain,
 		"relu":    runReLU,
 		"agent":   withAgent,
+		"literal": withLiteral,
+		"allowed": allowSigner,
+		"strip":   stripSignatures,
+		"only":    keepTests,
+		"kernel":  nameKernel,
+		"flip":    flipOutput,
+		"make":    makeHostile,
 		"isjson":  checkJSON,
 	})
 }
@@ -39,6 +46,14 @@ func TestMain(m *testing.M) {
 //	resign FILE KEY OLD NEW      replaces a text in the payload of a receipt, and signs it again
 //	relu IN OUT [WRONG]          computes what a GPU would, for the cases in IN; WRONG is a factor for negative inputs
 //	agent KEY PROGRAM ARGS...    runs a program beside an ssh-agent that has that key
+//	literal PUB PROGRAM ARGS...  runs a program with the public key in PUB as its last argument, as key::…
+//	allowed NAME PUB FILE        writes a file of allowed signers with one line
+//	strip FILE                   takes the signatures away from a receipt
+//	only FILE ID...              leaves these tests in a result file
+//	kernel FILE PTX ENTRY OUT    writes a challenge that names a kernel
+//	flip FILE KEY [digest]       changes a recorded output of a receipt, and signs it again
+//	make FILE KIND               writes a file that is no receipt: deep, large, latin1, empty
+//	snapshot NAME                puts the digest of the code into a variable of the script
 //	isjson FILE...               checks that each file is one JSON value and nothing else
 func TestScripts(t *testing.T) {
 	vectors, err := filepath.Abs("../../testdata/vectors/gpu-proof")
@@ -62,7 +77,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GIT_COMMITTER_EMAIL", "a@example.org")
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "snapshot": snapshot},
 	})
 }
 
@@ -79,6 +94,15 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s exits with %s, want %s", strings.Join(args[1:], " "), got, args[0])
 	}
+}
+
+// snapshot puts the digest of the code into a variable.
+func snapshot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: snapshot NAME")
+	}
+	ts.Check(ts.Exec("gpu-proof", "snapshot"))
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
 }
 
 func fail(err error) {

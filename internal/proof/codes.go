@@ -22,6 +22,8 @@ const (
 	CodeChanged diag.Code = "proof-code-changed"
 	// NotSigned means that somebody was asked whether to sign, and said no.
 	NotSigned diag.Code = "proof-not-signed"
+	// NotMerged means that receipts are not merged because one of them is not accepted.
+	NotMerged diag.Code = "proof-not-merged"
 	// Internal means a fault of gpu-proof itself.
 	Internal diag.Code = "proof-internal"
 )

@@ -13,14 +13,29 @@ import (
 // This file implements reading and writing of files named on the command line.
 
 const (
-	// maxReceipt is the largest receipt that is read. The longest known has 4,656 tests and under 2 MiB.
+	// maxReceipt is the largest receipt that is read, which is package receipt's limit, too. The longest known has 4,656
+	// tests and under 2 MiB.
 	maxReceipt = 64 << 20
 	// maxReport is the largest result file or report of another runner.
 	maxReport = 256 << 20
+	// maxSmall is the largest policy, list of skips or file of allowed signers.
+	maxSmall = 16 << 20
 )
 
 // readFile reads a whole file of at most limit bytes; "-" is standard input.
 func readFile(env Env, path string, limit int64) ([]byte, error) {
+	b, err := readUpTo(env, path, limit+1)
+	if err == nil && int64(len(b)) > limit {
+		return nil, diag.Errorf(ReadFailed, "", "%s: larger than %d MiB", path, limit>>20)
+	}
+	return b, err
+}
+
+// readReceipt reads a receipt. Of one that is too large so much is read that the parser sees it: it is refused then,
+// and not a fault of the arguments.
+func readReceipt(env Env, path string) ([]byte, error) { return readUpTo(env, path, maxReceipt+1) }
+
+func readUpTo(env Env, path string, most int64) ([]byte, error) {
 	from := env.Stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -33,12 +48,9 @@ func readFile(env Env, path string, limit int64) ([]byte, error) {
 		}
 		from = f
 	}
-	b, err := io.ReadAll(io.LimitReader(from, limit+1))
+	b, err := io.ReadAll(io.LimitReader(from, most))
 	if err != nil {
 		return nil, readError(err)
-	}
-	if int64(len(b)) > limit {
-		return nil, diag.Errorf(ReadFailed, "", "%s: larger than %d MiB", path, limit>>20)
 	}
 	return b, nil
 }

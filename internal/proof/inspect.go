@@ -42,7 +42,7 @@ func inspectCommand(env Env, term *terminal) *cobra.Command {
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			b, err := readFile(env, args[0], maxReceipt)
+			b, err := readReceipt(env, args[0])
 			if err != nil {
 				return err
 			}

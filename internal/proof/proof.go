@@ -156,13 +156,15 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.Version = readVersion(env.Version).String()
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
+	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
 		term.configure(env.Getenv)
 		return nil
 	}
-	cmd.AddCommand(challengeCommand(env, term), inspectCommand(env, term), signCommand(env, term),
-		snapshotCommand(env, term), versionCommand(env, term))
+	cmd.AddCommand(challengeCommand(env, term), explainCommand(env, term), inspectCommand(env, term),
+		mergeCommand(env, term), policyCommand(env, term), signCommand(env, term), snapshotCommand(env, term),
+		verifyCommand(env, term), versionCommand(env, term))
 	return cmd
 }
 

@@ -318,7 +318,7 @@ func (f *signFlags) seal(repo *fingerprint.Repo, s *receipt.Statement, key sshsi
 
 // addSignature adds a signature to a receipt that has one.
 func addSignature(ctx context.Context, env Env, term *terminal, flags *signFlags) error {
-	b, err := readFile(env, flags.add, maxReceipt)
+	b, err := readReceipt(env, flags.add)
 	if err != nil {
 		return err
 	}

@@ -106,7 +106,10 @@ func takeSnapshot(ctx context.Context, s scopeFlags) (*fingerprint.Repo, *finger
 
 func openRepo(ctx context.Context, dir string) (*fingerprint.Repo, error) {
 	repo, err := fingerprint.Open(ctx, dir)
-	if err != nil {
+	switch {
+	case diag.CodeOf(err) == fingerprint.NoRepo:
+		return nil, err // the wrong directory: a fault of the arguments
+	case err != nil:
 		return nil, gitError(err)
 	}
 	return repo, nil

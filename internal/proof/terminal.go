@@ -23,10 +23,11 @@ type terminal struct {
 	out  *bufio.Writer
 	err  io.Writer
 
-	noColor bool // flag
+	verbose, noColor bool // flags
 
 	stdout io.Writer // what out writes to
 	color  bool      // whether out takes colours
+	errTTY bool      // whether somebody watches standard error
 }
 
 func newTerminal(env Env) *terminal {
@@ -37,6 +38,7 @@ func newTerminal(env Env) *terminal {
 func (t *terminal) configure(getenv func(string) string) {
 	plain := t.noColor || getenv("NO_COLOR") != "" || getenv("GPUEMU_NO_COLOR") != ""
 	t.color = !plain && isTerminal(t.stdout)
+	t.errTTY = isTerminal(t.err)
 }
 
 // isTerminal reports whether w is a character device. /dev/null is one as well; colours do no harm there.
@@ -103,6 +105,20 @@ func (t *terminal) mark(color, word, format string, args ...any) {
 // note says something that is not the result.
 func (t *terminal) note(format string, args ...any) {
 	fmt.Fprintln(t.err, lines(fmt.Sprintf(format, args...)))
+}
+
+// hint writes what to do about the line above it.
+func (t *terminal) hint(text string) {
+	if text != "" {
+		t.print("  hint: %s", text)
+	}
+}
+
+// detail says something only -v asks for.
+func (t *terminal) detail(format string, args ...any) {
+	if t.verbose {
+		t.note(format, args...)
+	}
 }
 
 // fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
