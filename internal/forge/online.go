@@ -230,6 +230,9 @@ func (o *online) checkStatus(resp *http.Response, u *url.URL, user string) error
 		hint := "try again later, or give the keys in a folder or a file of allowed signers"
 		if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds >= 0 {
 			hint = fmt.Sprintf("try again in %d s, or give the keys in a folder or a file of allowed signers", seconds)
+		} else if reset, err := strconv.ParseInt(resp.Header.Get("X-RateLimit-Reset"), 10, 64); err == nil { // GitHub's API
+			hint = fmt.Sprintf("try again after %s, or give the keys in a folder or a file of allowed signers",
+				time.Unix(reset, 0).UTC().Format(time.RFC3339))
 		}
 		return o.unreachable(u, hint, fmt.Errorf("it answers %d %s", status, http.StatusText(status)))
 	default:

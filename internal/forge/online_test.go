@@ -209,6 +209,10 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"nobody", status(404), ErrNoUser, "has no account alice", "check the name"},
 		{"too many requests", status(429), ErrUnreachable, "429 Too Many Requests", "try again in 77 s"},
+		{"GitHub's limit", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-RateLimit-Reset", "1800000000")
+			w.WriteHeader(http.StatusForbidden)
+		}, ErrUnreachable, "403 Forbidden", "try again after 2027-01-15T08:00:00Z"},
 		{"forbidden", status(403), ErrUnreachable, "403 Forbidden", "try again in 77 s"},
 		{"broken", status(500), ErrUnreachable, "500 Internal Server Error", "try again"},
 		{"down", status(503), ErrUnreachable, "503 Service Unavailable", "try again in 77 s"},

@@ -169,7 +169,7 @@ func (c *notedConn) Write(b []byte) (int, error) {
 func (s *agentSigner) PublicKey() PublicKey { return s.public }
 
 func (s *agentSigner) Sign(namespace string, message []byte) ([]byte, error) {
-	return seal(s.public, agentKey{s}, namespace, message)
+	return seal(agentKey{s}, namespace, message)
 }
 
 // SignRaw signs raw where an agent can: it has no RSA-PSS, and on the larger curves no SHA-256.

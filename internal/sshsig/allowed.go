@@ -24,6 +24,11 @@ const (
 
 // AllowedSigners is a file of allowed signers. Lines that are malformed allow nobody, as with ssh-keygen; Faults names
 // them, so that a caller can be louder than ssh-keygen is.
+//
+// What is malformed here and not for ssh-keygen: control characters; days that are not in the calendar, which it takes
+// for some in the next month; a comma before the first option; options where the names should be, which it takes for
+// names (a line namespaces="git,*" KEY would allow everybody everything); keys that are too weak. A line with
+// cert-authority is well-formed and allows nobody, because certificates are not supported.
 type AllowedSigners struct {
 	// Faults has one error, with its place, for each line that is not used.
 	Faults []error
@@ -90,6 +95,11 @@ func parseAllowedLine(text string, zone *time.Location) (allowedLine, *diag.Erro
 	}
 	if principals == "" || rest == "" {
 		return l, badAllowed("a line has names, perhaps options, and a key")
+	}
+	for _, option := range []string{"cert-authority", "namespaces=", "valid-after=", "valid-before="} {
+		if _, ok := cutFold(principals, option); ok {
+			return l, badAllowed("it starts with the option %s, and names are missing before it", option)
+		}
 	}
 	l.principals = principals
 	// A key comes first, if there is one: only otherwise options are looked for. ssh-keygen does it in this order.

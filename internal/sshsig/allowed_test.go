@@ -4,10 +4,12 @@ package sshsig
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -53,6 +55,9 @@ func TestAllowedLines(t *testing.T) {
 		{"certificate authority", `me cert-authority KEY`, "certificate authority only"},
 		{"two options", `me cert-authority,namespaces="x" OTHER`, "is not among the allowed signers"},
 		{"another key", `me OTHER`, "is not among the allowed signers"},
+		{"options without names", `namespaces="git,*" KEY`, "names are missing"},
+		{"an option without names", `Cert-Authority KEY`, "names are missing"},
+		{"a comma before options", `me ,cert-authority KEY`, "is not an option"},
 		{"no key", `me`, "names, perhaps options, and a key"},
 		{"no key behind options", `me namespaces="x"`, "no key behind the options"},
 		{"unknown option", `me no-pty KEY`, `"no-pty" is not an option`},
@@ -128,6 +133,25 @@ func TestAllowedFirstLine(t *testing.T) {
 	}
 }
 
+// TestLocalTime: local times are standard time all year round, as ssh-keygen has them (seen with OpenSSH 9.2).
+func TestLocalTime(t *testing.T) {
+	for _, tt := range []struct{ zone, text, want string }{
+		{"Europe/Berlin", "20200101", "2019-12-31T23:00:00Z"},
+		{"Europe/Berlin", "20200701", "2020-06-30T23:00:00Z"},
+		{"Europe/Berlin", "202007010000z", "2020-07-01T00:00:00Z"},
+		{"Australia/Sydney", "20200101123456", "2020-01-01T02:34:56Z"},
+		{"Asia/Kolkata", "20200701", "2020-06-30T18:30:00Z"},
+	} {
+		zone, err := time.LoadLocation(tt.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := parseTime(tt.text, zone); !ok || utc(got) != tt.want {
+			t.Errorf("parseTime(%q) in %s = %s, %v, want %s", tt.text, tt.zone, utc(got), ok, tt.want)
+		}
+	}
+}
+
 // TestMatchHostile: patterns made to be slow are not.
 func TestMatchHostile(t *testing.T) {
 	if match(strings.Repeat("a", 1000), strings.Repeat("*a", 500)+"b") {
@@ -138,12 +162,14 @@ func TestMatchHostile(t *testing.T) {
 	}
 }
 
-// generateAllowed makes a random file of allowed signers, of lines that are mostly well-formed.
-func generateAllowed(r *rand.Rand, keys []PublicKey) string {
+// generateAllowed makes a random file of allowed signers, of lines that are mostly well-formed. The times in it are
+// returned besides, as if they were in UTC.
+func generateAllowed(r *rand.Rand, keys []PublicKey) (text string, times []time.Time) {
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
 	clock := func() string {
 		day := time.Date(2019+r.IntN(3), time.Month(1+r.IntN(12)), 1+r.IntN(28), 0, 0, 0, 0, time.UTC)
 		at := day.Add(time.Duration(r.IntN(24*60*60)) * time.Second)
+		times = append(times, at)
 		return `"` + at.Format(pick("20060102", "200601021504", "20060102150405")) + pick("", "", "Z", "z", "UTC") + `"`
 	}
 	var b strings.Builder
@@ -163,6 +189,9 @@ func generateAllowed(r *rand.Rand, keys []PublicKey) string {
 			}
 		}
 		list := strings.Join(names, ",")
+		if list == "" {
+			list = "you" // else ssh-keygen takes the options for names
+		}
 		if r.IntN(6) == 0 {
 			list = `"` + list + pick("", " ", " x") + `"`
 		}
@@ -173,7 +202,17 @@ func generateAllowed(r *rand.Rand, keys []PublicKey) string {
 		b.WriteString(keys[r.IntN(len(keys))].String())
 		b.WriteString(pick("", " a comment", " # \"x") + pick("\n", "\n", "\r\n", "\n\n# x\n"))
 	}
-	return b.String()
+	return b.String(), times
+}
+
+// zones are time zones by name, for Go, which has a table of its own, and by rule (POSIX, TZ), for a C library that may
+// have none.
+var zones = map[string]string{
+	"UTC":              "UTC0",
+	"Europe/Berlin":    "CET-1CEST,M3.5.0,M10.5.0/3",
+	"America/New_York": "EST5EDT,M3.2.0,M11.1.0",
+	"Asia/Kolkata":     "IST-5:30",
+	"Australia/Sydney": "AEST-10AEDT,M10.1.0,M4.1.0/3",
 }
 
 // TestAllowedLikeSSHKeygen: on random files, names, times and time zones, Permits is what ssh-keygen -Y verify says,
@@ -187,6 +226,7 @@ func TestAllowedLikeSSHKeygen(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := signer.PublicKey()
+	zoneNames := slices.Sorted(maps.Keys(zones))
 	keys := []PublicKey{key, key, key, signerOf(t, newKey(t, "p256")).PublicKey()}
 	dir := t.TempDir()
 	sig := writeFile(t, filepath.Join(dir, "sig"), armoured)
@@ -202,15 +242,16 @@ func TestAllowedLikeSSHKeygen(t *testing.T) {
 	}
 	good := 0
 	for round := range rounds {
-		text := generateAllowed(r, keys)
+		text, times := generateAllowed(r, keys)
 		file := writeFile(t, filepath.Join(dir, "allowed"), []byte(text))
 		name := []string{"me", "you", "me@example", "x", ""}[r.IntN(5)]
-		zoneName := []string{"UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Sydney"}[r.IntN(5)]
+		zoneName := zoneNames[r.IntN(len(zoneNames))]
 		zone, err := time.LoadLocation(zoneName)
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(r.IntN(3*365*24)) * time.Hour)
+		// Some hours before or after one of the times: zones and summer time then matter.
+		at := times[r.IntN(len(times))].Add(time.Duration(r.IntN(60)-30) * 30 * time.Minute)
 		a, err := parseAllowedSigners(file, []byte(text), zone)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +259,7 @@ func TestAllowedLikeSSHKeygen(t *testing.T) {
 		verifyTime := "-Overify-time=" + at.Format("20060102150405Z")
 		run := func(args ...string) (string, bool) {
 			cmd := exec.Command("ssh-keygen", append(args, "-f", file, "-s", sig, verifyTime)...)
-			cmd.Env, cmd.Stdin = []string{"TZ=" + zoneName}, strings.NewReader("m")
+			cmd.Env, cmd.Stdin = []string{"TZ=" + zones[zoneName]}, strings.NewReader("m")
 			out, err := cmd.CombinedOutput()
 			return string(out), err == nil
 		}

@@ -89,7 +89,7 @@ func newFileSigner(path string, raw any) (Signer, error) {
 func (s *fileSigner) PublicKey() PublicKey { return s.public }
 
 func (s *fileSigner) Sign(namespace string, message []byte) ([]byte, error) {
-	return seal(s.public, s.signer, namespace, message)
+	return seal(s.signer, namespace, message)
 }
 
 func (s *fileSigner) SignRaw(message []byte) ([]byte, string, error) {

@@ -133,6 +133,10 @@ func TestInteropFiles(t *testing.T) {
 					t.Errorf("our signature is\n%s\nthat of ssh-keygen\n%s", ours, theirs)
 				}
 			}
+			raw, algorithm, err := signer.SignRaw(message)
+			if err != nil || VerifyRaw(signer.PublicKey(), algorithm, message, raw) != nil {
+				t.Errorf("SignRaw with the file's key: %v", err)
+			}
 			out, err := sshKeygen(t, nil, "-l", "-f", path+".pub")
 			if err != nil || !strings.Contains(out, " "+signer.PublicKey().Fingerprint()+" ") {
 				t.Errorf("Fingerprint() = %s, ssh-keygen -l says %s", signer.PublicKey().Fingerprint(), out)

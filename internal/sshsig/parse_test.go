@@ -162,6 +162,17 @@ func TestTampered(t *testing.T) {
 		{"an unknown key", sshSigner(t, ed), func(p *sigParts, _ *ssh.Signature) {
 			p.PublicKey = ssh.Marshal(struct{ T string }{"ssh-mldsa-44"})
 		}, UnsupportedKey},
+		{"another encoding of the key", sshSigner(t, rsaKey), func(p *sigParts, _ *ssh.Signature) {
+			var k struct {
+				Type string
+				E, N []byte
+			}
+			if err := ssh.Unmarshal(p.PublicKey, &k); err != nil {
+				t.Fatal(err)
+			}
+			k.N = append([]byte{0}, k.N...)
+			p.PublicKey = ssh.Marshal(k)
+		}, BadKey},
 		{"bytes behind the key", sshSigner(t, ed), func(p *sigParts, _ *ssh.Signature) {
 			p.PublicKey = append(p.PublicKey, 0)
 		}, BadKey},
