@@ -109,8 +109,12 @@ func noneLeft(user string, keys []sshsig.PublicKey, unusable []error) error {
 	case len(keys) > 0:
 		return nil
 	case len(unusable) > 0:
-		return diag.Errorf(NoKeys, "the owner of the account adds the public key that signed", "%s has no usable key: %w",
-			user, errors.Join(unusable...))
+		more := ""
+		if len(unusable) > 1 {
+			more = fmt.Sprintf(" (and %d more)", len(unusable)-1)
+		}
+		return diag.Errorf(NoKeys, "the owner of the account adds the public key that signed", "%s has no usable key: %w%s",
+			user, unusable[0], more)
 	}
 	return diag.Errorf(NoKeys, "the owner of the account adds the public key that signed", "%s has no keys", user)
 }

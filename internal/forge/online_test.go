@@ -251,8 +251,8 @@ func TestAnswers(t *testing.T) {
 			"alice has no keys", "adds the public key"},
 		{"weak keys alone", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
-			io.WriteString(w, "ssh-dss AAAA\n")
-		}, nil, "alice has no usable key: 127.0.0.1", "adds the public key"},
+			io.WriteString(w, "ssh-dss AAAA\nssh-dss BBBB\n")
+		}, nil, "[sshsig-weak-key] (and 1 more)", "adds the public key"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			source, _ := server(t, "gitlab", tt.handle)

@@ -82,7 +82,7 @@ func (c agentClient) choose(wanted string) (Signer, error) {
 			"ssh-agent has no key %q; it has %s", clip(wanted), describeAll(keys))
 	case len(unusable) > 0:
 		return nil, diag.Errorf(NoKey, "make a new key (ssh-keygen -t ed25519) and load it with ssh-add",
-			"ssh-agent has no usable key: %w", errors.Join(unusable...))
+			"ssh-agent has no usable key: %s", joinErrors(unusable))
 	}
 	return nil, diag.Errorf(NoKey, "load one: ssh-add ~/.ssh/id_ed25519", "ssh-agent has no key")
 }
@@ -211,6 +211,15 @@ func (k agentKey) request(data []byte, flags agent.SignatureFlags) (*ssh.Signatu
 	return ask(k.s.client.socket, k.s.client.sign, func(a agent.ExtendedAgent) (*ssh.Signature, error) {
 		return a.SignWithFlags(k.s.public.key, data, flags)
 	})
+}
+
+// joinErrors puts several errors on one line.
+func joinErrors(errs []error) string {
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	return strings.Join(texts, "; ")
 }
 
 // describeAll names keys in a message.

@@ -5,7 +5,6 @@ package sshsig
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -312,7 +311,7 @@ func (a *AllowedSigners) Keys() []PublicKey {
 }
 
 func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string, at time.Time) (string, error) {
-	var reasons []error
+	var reasons []string
 	for _, l := range a.lines {
 		if !l.key.Equal(key) {
 			continue
@@ -321,7 +320,7 @@ func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string
 		if reason == "" {
 			return l.principals, nil
 		}
-		reasons = append(reasons, fmt.Errorf("%s: %s", diag.Pos{File: a.file, Line: l.number}, reason))
+		reasons = append(reasons, fmt.Sprintf("%s: %s", diag.Pos{File: a.file, Line: l.number}, reason))
 	}
 	if len(reasons) == 0 {
 		hint := "add a line for the key, if its owner may sign"
@@ -332,7 +331,7 @@ func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string
 			At(diag.Pos{File: a.file})
 	}
 	return "", diag.Errorf(NotAllowed, "change the line, if its owner may sign",
-		"the key %s is not allowed: %w", describe(key), errors.Join(reasons...))
+		"the key %s is not allowed: %s", describe(key), strings.Join(reasons, "; "))
 }
 
 // refuses says why a line with the right key does not allow it, "" if it does.

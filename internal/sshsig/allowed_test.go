@@ -125,7 +125,7 @@ func TestAllowedFirstLine(t *testing.T) {
 		t.Errorf("Permits(e) = %v", err)
 	}
 	if err := a.Permits("b", key, testNamespace, time.Unix(1e9, 0)); err == nil ||
-		strings.Count(err.Error(), "\n") != 2 || !strings.Contains(err.Error(), `f:3: the name "b" does not match "c,d*"`) {
+		strings.Count(err.Error(), "; f:") != 2 || !strings.Contains(err.Error(), `f:3: the name "b" does not match "c,d*"`) {
 		t.Errorf("Permits(b) = %v, want the reason of each of three lines", err)
 	}
 	if len(a.Faults) != 1 {

@@ -18,9 +18,12 @@ var defaultKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", 
 // empty), then the usual files in home/.ssh, then the only key of the agent. That there is none is an error, never a
 // reason to sign nothing.
 func DefaultSigner(home, configured string, passphrase func(prompt string) ([]byte, error)) (Signer, error) {
-	literal := strings.TrimPrefix(configured, "key::")
-	if key, bad := parseKeyLine(literal); bad == nil {
+	literal, isLiteral := strings.CutPrefix(configured, "key::")
+	switch key, bad := parseKeyLine(literal); {
+	case bad == nil:
 		return AgentSigner(os.Getenv("SSH_AUTH_SOCK"), key.Fingerprint())
+	case isLiteral:
+		return nil, bad
 	}
 	if rest, ok := strings.CutPrefix(configured, "~/"); ok {
 		configured = filepath.Join(home, rest)
@@ -30,6 +33,9 @@ func DefaultSigner(home, configured string, passphrase func(prompt string) ([]by
 		return FileSigner(configured, passphrase)
 	}
 	for _, name := range defaultKeys {
+		if home == "" {
+			break // files of the working directory are nobody's keys
+		}
 		path := filepath.Join(home, ".ssh", name)
 		switch {
 		case isFile(path + ".pub"):

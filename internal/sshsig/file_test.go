@@ -184,6 +184,17 @@ func TestDefaultSigner(t *testing.T) {
 			t.Errorf("DefaultSigner(%q) without any key = %v, want %s", configured, err, NoKey)
 		}
 	}
+	if _, err := DefaultSigner(home, "key::ssh-ed25519 AAAA", nil); diag.CodeOf(err) != BadKey {
+		t.Errorf("DefaultSigner of a key that is none = %v, want %s", err, BadKey)
+	}
+	t.Chdir(home)
+	writePrivate(t, filepath.Join(".ssh", "id_ecdsa"), "p256", "")
+	if _, err := DefaultSigner("", "", nil); diag.CodeOf(err) != NoKey {
+		t.Errorf("DefaultSigner without a home directory = %v, want %s", err, NoKey)
+	}
+	if err := os.Remove(filepath.Join(".ssh", "id_ecdsa")); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv("SSH_AUTH_SOCK", agentOf(t, "p521"))
 	check("the agent's only key", "", ssh.KeyAlgoECDSA521)
 	writePrivate(t, filepath.Join(home, ".ssh", "id_rsa"), "rsa", "")

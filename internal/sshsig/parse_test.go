@@ -163,15 +163,7 @@ func TestTampered(t *testing.T) {
 			p.PublicKey = ssh.Marshal(struct{ T string }{"ssh-mldsa-44"})
 		}, UnsupportedKey},
 		{"another encoding of the key", sshSigner(t, rsaKey), func(p *sigParts, _ *ssh.Signature) {
-			var k struct {
-				Type string
-				E, N []byte
-			}
-			if err := ssh.Unmarshal(p.PublicKey, &k); err != nil {
-				t.Fatal(err)
-			}
-			k.N = append([]byte{0}, k.N...)
-			p.PublicKey = ssh.Marshal(k)
+			p.PublicKey = zeroBeforeModulus(t, p.PublicKey)
 		}, BadKey},
 		{"bytes behind the key", sshSigner(t, ed), func(p *sigParts, _ *ssh.Signature) {
 			p.PublicKey = append(p.PublicKey, 0)
@@ -198,6 +190,20 @@ func TestTampered(t *testing.T) {
 			}
 		})
 	}
+}
+
+// zeroBeforeModulus is another encoding of the same RSA key.
+func zeroBeforeModulus(t *testing.T, blob []byte) []byte {
+	t.Helper()
+	var k struct {
+		Type string
+		E, N []byte
+	}
+	if err := ssh.Unmarshal(blob, &k); err != nil {
+		t.Fatal(err)
+	}
+	k.N = append([]byte{0}, k.N...)
+	return ssh.Marshal(k)
 }
 
 // TestArmour: the text around a signature has one meaning.
