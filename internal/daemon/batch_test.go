@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"io"
+	"net/http"
 	"os"
 	"reflect"
 	"slices"
@@ -106,6 +108,21 @@ func TestBatchIsCases(t *testing.T) {
 				t.Errorf("%s, %s: the file has %d bytes, the cases %d", name, op, len(file), end)
 			}
 		}
+	}
+}
+
+// A long answer says how long it is, and does not come in chunks.
+func TestAnswerHasItsLength(t *testing.T) {
+	c := newFixture(t).listening(t)
+	req := &wire.BatchRequest{CasesRequest: wire.CasesRequest{Op: "matmul", Count: 40, Shared: sharedFileOf(t)}}
+	resp, err := c.send(t.Context(), http.MethodPost, "/v1/batches", req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || len(body) < 10_000 || resp.ContentLength != int64(len(body)) {
+		t.Errorf("%d bytes, announced as %d (%v), want at least 10000", len(body), resp.ContentLength, err)
 	}
 }
 
