@@ -20,6 +20,8 @@ const (
 	// CodeChanged means that the code is not the one that was there when the run began or ended: what was tested is not
 	// what would be signed.
 	CodeChanged diag.Code = "proof-code-changed"
+	// HiddenCode means that a file that decides what tests do is ignored by Git, so that it is not part of what is signed.
+	HiddenCode diag.Code = "proof-hidden-code"
 	// NotSigned means that somebody was asked whether to sign, and said no.
 	NotSigned diag.Code = "proof-not-signed"
 	// NotMerged means that receipts are not merged because one of them is not accepted.

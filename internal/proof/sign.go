@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +122,9 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	if err := checkCode(results, snap); err != nil {
 		return err
 	}
+	if err := checkHidden(m); err != nil {
+		return err
+	}
 	if err := checkPlace(flags.out, repo.Top(), m); err != nil {
 		return err
 	}
@@ -139,6 +143,9 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	showStatement(term, &statement.Predicate)
 	for _, path := range m.HiddenCode() {
 		term.note("not hashed, Git ignores it: %s (name it as an output if the tests use it)", path)
+	}
+	for _, path := range m.LinksOutside() {
+		term.note("not hashed, it leads out of the scope: what the link %s points to", path)
 	}
 	if results.Code.Start == "" {
 		term.note("nobody looked at the code when the run began: verifiers may refuse that")
@@ -244,6 +251,18 @@ func checkCode(r *receipt.Results, now *snapshot) error {
 			return refused(diag.Errorf(CodeChanged, "run the tests again, and leave the files alone meanwhile",
 				"the code is not the one that was there when the run %s: its digest is %s, and was %s", then.when,
 				now.Digest[:12], then.digest[:12]))
+		}
+	}
+	return nil
+}
+
+// checkHidden refuses a conftest.py that Git ignores: pytest loads it by itself, it can turn a failing test green, and
+// nobody who has the commit has it.
+func checkHidden(m *fingerprint.Manifest) error {
+	for _, hidden := range m.HiddenCode() {
+		if path.Base(hidden) == "conftest.py" {
+			return refused(diag.Errorf(HiddenCode, "let Git track it, or take it away",
+				"%s decides what the tests do, and Git ignores it", hidden))
 		}
 	}
 	return nil

@@ -1,0 +1,117 @@
+package proof
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/policy"
+	"gpuemu/internal/receipt"
+)
+
+func TestClean(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"plain text, ümlaut, 漢字", "plain text, ümlaut, 漢字"},
+		{"a\nb", `a\nb`},
+		{"\x1b[31mred", `\x1b[31mred`},
+		{"a\r::error::b", `a\r::error::b`},
+		{"\u202egnp.exe", `\u202egnp.exe`},
+		{"\u2066x\u2069", `\u2066x\u2069`},
+		{"\x9bx", `\x9bx`}, // no UTF-8: a byte that some terminals obey
+		{"\u009bx", `\u009bx`},
+		{"\u2028x", `\u2028x`},
+		{"x\ufffdy", "x\ufffdy"},
+	} {
+		if got := clean(tt.in); got != tt.want {
+			t.Errorf("clean(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"gpu-proof.json", "gpu-proof.json"},
+		{"[a](http://b)", "&#91;a&#93;&#40;http://b&#41;"},
+		{"<b>x|y</b>", "&#60;b&#62;x&#124;y&#60;/b&#62;"},
+		{"`x`\n# head", "&#96;x&#96;&#92;n&#35; head"},
+		{"@team", "&#64;team"},
+	} {
+		if got := markdown(tt.in); got != tt.want {
+			t.Errorf("markdown(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestSummaryIsBounded: GitHub refuses a step summary of more than 1 MiB.
+func TestSummaryIsBounded(t *testing.T) {
+	v := &verdict{Receipt: "r", Verdict: "refused"}
+	for range 100000 {
+		v.Refusals = append(v.Refusals, finding{Code: "skipped", Message: strings.Repeat("x", 50)})
+	}
+	if text := summaryText(v); len(text) > 2*maxSummary || !strings.Contains(text, "and more") {
+		t.Errorf("the summary has %d bytes", len(text))
+	}
+}
+
+func TestConcerned(t *testing.T) {
+	p := &receipt.Predicate{Run: receipt.Run{Root: "python"}, Tests: []receipt.Test{
+		{ID: "tests/test_a.py::test_1"}, {ID: "tests/test_a.py::test_2"}, {ID: "tests/gpu/test_b.py::Class::test_3"}}}
+	for _, tt := range []struct {
+		name    string
+		changes []string
+		want    []int
+	}{
+		{"nothing", nil, nil},
+		{"a test file", []string{"python/tests/test_a.py"}, []int{0, 1}},
+		{"another test file", []string{"python/tests/gpu/test_b.py"}, []int{2}},
+		{"a file of that name elsewhere", []string{"tests/test_a.py"}, []int{0, 1, 2}},
+		{"a conftest of some", []string{"python/tests/gpu/conftest.py"}, []int{2}},
+		{"a conftest of all", []string{"python/tests/conftest.py"}, []int{0, 1, 2}},
+		{"a conftest at the top", []string{"conftest.py"}, []int{0, 1, 2}},
+		{"code", []string{"src/kernel.cu", "python/tests/test_a.py"}, []int{0, 1, 2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var changes []change
+			for _, path := range tt.changes {
+				changes = append(changes, change{path, "content"})
+			}
+			var want []string
+			for _, i := range tt.want {
+				want = append(want, p.Tests[i].ID)
+			}
+			if got := concerned(p, changes); !slices.Equal(got, want) {
+				t.Errorf("concerned(%q) = %q, want %q", tt.changes, got, want)
+			}
+		})
+	}
+}
+
+// TestPolicyText: what policy init writes is a policy, says what was asked for, and names every key.
+func TestPolicyText(t *testing.T) {
+	text := policyText(policyFlags{signers: []string{"alice", `b"ob`}, scope: []string{"lib"},
+		outputs: []string{"build/x.so"}, threshold: 2, requireGPU: true})
+	rules, err := policy.Parse("p.yml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(rules.Signers, []string{"alice", `b"ob`}) || !slices.Equal(rules.Scope, []string{"lib"}) ||
+		!slices.Equal(rules.Outputs, []string{"build/x.so"}) || rules.Threshold != 2 || !rules.RequireGPU {
+		t.Errorf("Parse(policyText) = %+v", rules)
+	}
+	for _, k := range policy.Keys() {
+		if !strings.Contains(text, "\n"+k.Name+": ") && !strings.Contains(text, "\n#"+k.Name+":") {
+			t.Errorf("the key %s is not there", k.Name)
+		}
+	}
+}
+
+// TestPanic: a fault of ours is not a usage error.
+func TestPanic(t *testing.T) {
+	var out, err bytes.Buffer
+	status := Main(Env{Args: []string{"version"}, Stdout: &out, Stderr: &err,
+		Getenv: func(string) string { panic("oops") }})
+	if status != exitNotRun || !strings.Contains(err.String(), "internal error: oops") {
+		t.Errorf("Main = %d, %q", status, err.String())
+	}
+}
