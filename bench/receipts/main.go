@@ -234,9 +234,9 @@ func (r *row) cells() []string {
 
 // record writes the page of docs/evidence.
 func record(w io.Writer, facts []machine.Fact, rows []row) {
-	fmt.Fprintf(w, "# Receipts\n\nWritten by `make bench BENCHFLAGS=\"receipts -o docs/evidence/receipts.md\"`: gpu-proof "+
-		"over a repository of\n%d files in the scope, with a receipt of %d tests. Each row is the whole program, Git's own "+
-		"work included.\n\n", files, tests)
+	fmt.Fprintf(w, "# Receipts\n\nWritten by `make bench BENCHFLAGS=\"receipts -o docs/evidence/receipts.md\"`: "+
+		"gpu-proof over a repository of\n%d files in the scope, with a receipt of %d tests. Each row is the whole "+
+		"program, Git's own work included.\n\n", files, tests)
 	machine.Markdown(w, facts)
 	fmt.Fprintln(w, "\n| row | time | goal |  |\n|---|---|---|---|")
 	for i := range rows {
