@@ -98,6 +98,21 @@ func TestInteropAgent(t *testing.T) {
 			if kind.typ != "ecdsa" && !bytes.Equal(got, want) {
 				t.Errorf("the agent's signature is\n%s\nthe file's\n%s", got, want)
 			}
+			// The other way round: what ssh-keygen signs through the agent, we verify.
+			signed := writeFile(t, filepath.Join(dir, "message"), message)
+			if out, err := sshKeygen(t, nil, "-Y", "sign", "-f", path+".pub", "-n", testNamespace, signed); err != nil {
+				t.Fatalf("ssh-keygen -Y sign through the agent: %v\n%s", err, out)
+			}
+			theirs, err := os.ReadFile(signed + ".sig")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, err := Parse(theirs); err != nil || s.Verify(testNamespace, message) != nil {
+				t.Errorf("ssh-keygen's signature through the agent: %v", err)
+			}
+			if err := os.Remove(signed + ".sig"); err != nil {
+				t.Fatal(err)
+			}
 			sig, algorithm, err := byPub.SignRaw(message)
 			switch kind.name {
 			case "ed25519", "ecdsa-p256":
