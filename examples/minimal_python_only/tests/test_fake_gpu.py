@@ -3,6 +3,7 @@
 import math
 
 import fake_gpu
+import numpy as np
 import pytest
 
 VALUES = [1.0, -2.0, 3.5, 0.0, -0.25, 1e-3]
@@ -40,6 +41,14 @@ def close(want, got):
 @pytest.mark.gpu_equivalence
 def test_total(gpu_proof_check):
     gpu_proof_check("total", math.fsum, fake_gpu.total, args=([v / 7 for v in range(100)],), compare=close)
+
+
+def test_relu_on_cases_that_nobody_chose(gpu_proof_challenge):
+    def kernel(inputs):
+        x = inputs["input"]
+        return np.array(fake_gpu.relu(x.ravel().tolist()), np.float32).reshape(x.shape)
+
+    gpu_proof_challenge("relu", kernel, count=4)
 
 
 def test_outside_of_the_proof():

@@ -99,7 +99,7 @@ def test_typing_error(gpu_proof_challenge):
     [challenge] = repository.results()["challenges"]
     assert challenge["attributes"] == {"alpha": "0.25"} and challenge["dtype"] == "float16"
     assert challenge["kernel"]["ptx"] == "src/leaky.ptx" and challenge["kernel"]["block"] == ["256"]
-    assert all("alpha=0.25" in case["case"] for case in challenge["cases"])
+    assert all("alpha:0.25" in case["case"] for case in challenge["cases"])
 
 
 def test_without_a_receipt_the_cases_are_judged_all_the_same(repository: Any) -> None:

@@ -72,7 +72,7 @@ def test_the_gpu_runner_signs_in_a_step_of_its_own(repository: Any) -> None:
     repository.commit()
     text = (EXAMPLES / "github_gpu_runner" / ".github" / "workflows" / "gpu-tests.yml").read_text()
     test = re.search(r"- name: Test\n        run: \|\n((?: {10}.*\n)+)", text)
-    sign = re.search(r"- name: Sign\n.*?        run: \|\n((?: {10}.*\n)+)", text, re.S)
+    sign = re.search(r"- name: Sign\n.*?        run: \|\n((?: {10}[^\n]*\n)+)", text, re.S)
     assert test and sign
     script = test[1].replace("pytest --gpu", f"{sys.executable} -m pytest -p pytest_gpu_proof.plugin --gpu") + sign[1]
     script = script.replace("gpu-proof sign", f"{sys.executable} -m pytest_gpu_proof sign")

@@ -145,10 +145,10 @@ def test_a_receipt_in_scope_is_left_out(repository: Any) -> None:
 
 def test_a_policy_is_tried_at_once(repository: Any) -> None:
     signers = repository.home / "allowed_signers"
-    policy = repository.write("../policy.yaml", f"allowed_signers_file: {signers}\nrequire_gpu: false\n")
+    policy = repository.write("../policy.yaml", f"allowed_signers: {signers}\nrequire_gpu: false\n")
     accepted = repository.run(GOOD, f"--gpu-proof-policy={policy}")
     assert accepted.ret == 0, accepted.stdout.str()
-    policy.write_text(f"allowed_signers_file: {signers}\nmode: ci-gpu\n")
+    policy.write_text(f"allowed_signers: {signers}\nmode: ci-gpu\n")
     refused = repository.run(GOOD, f"--gpu-proof-policy={policy}")
     assert refused.ret == pytest.ExitCode.TESTS_FAILED and repository.receipt.exists()
     refused.stdout.fnmatch_lines(["*policy.yaml refuses the receipt"])

@@ -170,11 +170,12 @@ class Recorder:
         if settings.policy is not None:
             arguments = [f"--receipt={settings.out}", f"--repo={settings.root}", f"--policy={settings.policy}"]
             status = self._run(binary.verify, arguments)
-            if status == 1:
-                self._say(f"the policy {settings.policy} refuses the receipt")
-                self._refused = True
-            elif status != 0:  # without a network, say
+            if status == 3:  # without a network, say
                 self._say(f"whether the policy {settings.policy} accepts the receipt is not known")
+            elif status != 0:
+                self._say(f"the policy {settings.policy} refuses the receipt" if status == 1 else
+                          f"the policy {settings.policy} cannot be read")  # fmt: skip
+                self._refused = True
         return True
 
     def _run(self, command: Any, arguments: list[str]) -> int:
