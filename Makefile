@@ -17,7 +17,8 @@ BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
-PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 pytest==9.2.0 mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
+PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
+PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
 
 # The toolchain on PATH is the one that is used: no silent download of another.
 export GOTOOLCHAIN := local
@@ -43,7 +44,7 @@ setup:
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
 	@$(STEP) "pytest-gpu-proof 0.1.0" sh tools/setup-original.sh
-	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest numpy==2.4.6 pytest==9.2.0
+	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist numpy==2.4.6 $(PYTESTS)
 	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
 
 $(STATICCHECK):
@@ -84,12 +85,14 @@ purego:
 	@$(STEP) "go test -tags purego, oracle" $(GO) test -timeout $(TIMEOUT) -tags purego -run 'Frozen|Bulk|Extent|Runs' ./internal/oracle
 	@$(STEP) "go test -tags purego, emulator" $(GO) test -timeout $(TIMEOUT) -tags purego -short ./internal/ptxvm
 
-# The Python package: style, types, tests with numpy alone and with JAX on the CPU.
+# The Python packages: style, types, tests with numpy alone and with JAX on the CPU.
 python: build
-	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools
-	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy'
+	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools examples/*_*
+	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy && cd pytest-gpu-proof && ../../$(PYVENV)/bin/mypy'
 	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q python
 	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q python
+	@$(STEP) "pytest, receipts" .cache/numpy-venv/bin/python -m pytest -q python/pytest-gpu-proof
+	@$(STEP) "pytest, receipts, JAX" $(PYVENV)/bin/python -m pytest -q python/pytest-gpu-proof/tests/test_check.py
 
 # The package as a user installs it, in an empty environment.
 package:
@@ -101,6 +104,7 @@ test-torch: build
 	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with torch" \
 		sh tools/setup-venv.sh .cache/torch-venv torch,pytest pytest==9.2.0 ml_dtypes==0.5.4
 	@$(STEP) "pytest with torch" .cache/torch-venv/bin/python -m pytest -q python
+	@$(STEP) "pytest, receipts" .cache/torch-venv/bin/python -m pytest -q python/pytest-gpu-proof/tests/test_check.py
 
 # The same tests with TensorFlow on the CPU; the install is large.
 test-tensorflow: build
