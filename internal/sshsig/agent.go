@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -113,6 +112,9 @@ func ask[T any](socket string, limit time.Duration, request func(agent.ExtendedA
 			"there is no ssh-agent: SSH_AUTH_SOCK is not set")
 	}
 	conn, err := net.DialTimeout("unix", socket, limit)
+	if isTimeout(err) {
+		return none, lateAgent(socket, limit)
+	}
 	if err != nil {
 		var op *net.OpError
 		cause := err
@@ -132,15 +134,24 @@ func ask[T any](socket string, limit time.Duration, request func(agent.ExtendedA
 		return answer, nil
 	}
 	switch {
-	case errors.Is(noted.err, os.ErrDeadlineExceeded):
-		return none, diag.Errorf(Agent, "touch the key or confirm in time, and check that ssh-add -l answers",
-			"ssh-agent at %q did not answer within %v", socket, limit)
+	case isTimeout(noted.err):
+		return none, lateAgent(socket, limit)
 	case noted.err != nil:
 		return none, diag.Errorf(Agent, "check that ssh-add -l works", "ssh-agent at %q broke off its answer", socket)
 	}
 	return none, diag.Errorf(Agent,
 		"check that ssh-add -l shows the key; it may be locked, or want a confirmation or a touch",
 		"ssh-agent refused: %s", printable(strings.TrimPrefix(err.Error(), "agent: ")))
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func lateAgent(socket string, limit time.Duration) error {
+	return diag.Errorf(Agent, "touch the key or confirm in time, and check that ssh-add -l answers",
+		"ssh-agent at %q did not answer within %v", socket, limit)
 }
 
 // notedConn remembers what went wrong with a connection: package agent keeps the text of such an error only. It has no

@@ -3,6 +3,7 @@
 package sshsig
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,10 +46,10 @@ func DefaultSigner(home, configured string, passphrase func(prompt string) ([]by
 		}
 	}
 	signer, err := AgentSigner(os.Getenv("SSH_AUTH_SOCK"), "")
-	if diag.CodeOf(err) == NoKey {
+	if none := (*diag.Error)(nil); errors.As(err, &none) && none.Code == NoKey {
 		return nil, diag.Errorf(NoKey, "make one with ssh-keygen -t ed25519, load one with ssh-add, or name its file",
-			"there is no key to sign with: neither Git's user.signingKey, nor one of %s in %s, nor one in ssh-agent (%w)",
-			strings.Join(defaultKeys, ", "), filepath.Join(home, ".ssh"), err)
+			"there is no key to sign with: neither Git's user.signingKey, nor one of %s in %s, nor one in ssh-agent (%s)",
+			strings.Join(defaultKeys, ", "), filepath.Join(home, ".ssh"), none.Msg)
 	}
 	return signer, err
 }

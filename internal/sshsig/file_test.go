@@ -180,7 +180,7 @@ func TestDefaultSigner(t *testing.T) {
 	}
 	for _, configured := range []string{"", "0xDEADBEEF", "~/nowhere"} {
 		_, err := DefaultSigner(home, configured, nil)
-		if diag.CodeOf(err) != NoKey || !strings.Contains(err.Error(), "there is no key to sign with") {
+		if diag.CodeOf(err) != NoKey || strings.Count(err.Error(), string(NoKey)) != 1 {
 			t.Errorf("DefaultSigner(%q) without any key = %v, want %s", configured, err, NoKey)
 		}
 	}
