@@ -42,9 +42,13 @@ func (g *Graph) sooner(meet []int, dying []bool) []int {
 	return meet
 }
 
-// dying finds the blocks behind which a thread ends whatever it does, or only those where that is a trap, without a
-// loop and without an instruction at which threads wait for each other.
+// dying finds the blocks behind which a thread ends whatever it does, or only those where that is a trap, without an
+// instruction at which threads wait for each other. With traps alone there is no loop on the way; else there may be
+// loops in which nobody can wait for another thread.
 func (g *Graph) dying(traps bool) []bool {
+	if !traps && g.Func.Entry {
+		return g.quiet()
+	}
 	out := make([]bool, len(g.Blocks))
 	left := make([]int, len(g.Blocks)) // successors of which it is not known
 	var todo []int
@@ -76,6 +80,32 @@ func (g *Graph) dying(traps bool) []bool {
 	return out
 }
 
+// quiet finds the blocks of a kernel behind which threads do not wait for each other any more.
+func (g *Graph) quiet() []bool {
+	out := make([]bool, len(g.Blocks))
+	var loud []int
+	for b := range g.Blocks {
+		if slices.ContainsFunc(g.Func.Code[g.Blocks[b].First:g.Blocks[b].End], func(in *Instr) bool {
+			return waits(in) || polls(in)
+		}) {
+			loud = append(loud, b)
+		}
+	}
+	heard := make([]bool, len(g.Blocks))
+	g.postorder(loud, preds, heard)
+	for b := range out {
+		out[b] = !heard[b]
+	}
+	return out
+}
+
+// polls reports whether an instruction is one that a loop may ask again and again until another thread has done
+// something.
+func polls(in *Instr) bool {
+	return in.Op == "atom" || in.Op == "ld" && (in.Has("volatile") || in.Has("relaxed") || in.Has("acquire")) ||
+		in.Op == "nanosleep"
+}
+
 // waits reports whether threads may wait for each other in an instruction, or in what it calls.
 func waits(in *Instr) bool {
 	switch in.Op {
@@ -88,7 +118,8 @@ func waits(in *Instr) bool {
 	return false
 }
 
-// without is the graph without the ways to some blocks. A block that leads to nothing else then ends.
+// without is the graph without the ways to some blocks. A block that leads to nothing else then ends, and so does a
+// loop where it turns back, if its way out is one of those: threads that stay in it meet there.
 func (g *Graph) without(gone []bool) *Graph {
 	out := &Graph{Func: g.Func, Blocks: slices.Clone(g.Blocks)}
 	drop := func(list []int) []int {
@@ -101,7 +132,8 @@ func (g *Graph) without(gone []bool) *Graph {
 			continue
 		}
 		x.Succs, x.Preds = drop(x.Succs), drop(x.Preds)
-		x.Exits = len(x.Succs) == 0 || !g.Func.Entry && x.Returns
+		turns := len(x.Succs) < len(g.Blocks[b].Succs) && len(x.Succs) > 0 && slices.Max(x.Succs) <= b
+		x.Exits = len(x.Succs) == 0 || turns || !g.Func.Entry && x.Returns
 	}
 	return out
 }

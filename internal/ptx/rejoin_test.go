@@ -26,10 +26,12 @@ func TestRejoins(t *testing.T) {
 			[]int{3, 2, 3, 5, 5, far}},
 		"a barrier before the end": {"@%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; bra z; e: bar.sync 1; z: ret;",
 			[]int{5, 5, 3, 5, 5, far}},
-		"an endless way": {"@%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; ret; e: bra e;",
-			[]int{far, far, 3, far, far}},
-		"trap in a loop": {"l: @%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; @%p1 bra l; ret; e: trap;",
-			[]int{3, 2, 3, 4, far, far}},
+		"a loop before the end": {"@%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; ret; e: @%p1 bra e; ret;",
+			[]int{3, 2, 3, far, 5, far}},
+		"a loop that may wait": {"@%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; ret;" +
+			"e: ld.volatile.global.u32 %r1, [%rd1]; @%p1 bra e; ret;", []int{far, far, 3, far, 5, far}},
+		"a return in a loop, behind another loop": {"l: @%p1 bra a; @%p2 bra e; mov.b32 %r1, 0; a: bar.sync 0; @%p1 bra l;" +
+			"bra z; e: @%p2 bra e; z: ret;", []int{3, 2, 3, 6, 6, 6, far}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := graphOf(t, c.code).Rejoins(); !slices.Equal(got, c.want) {

@@ -24,7 +24,8 @@ type waiting struct {
 	mask uint32 // lanes that wait
 	in   *ins
 
-	apart bool // other lanes of the warp are not there, though they should be
+	apart bool   // all lanes of the warp should be there; those that are not here may still come to the same instruction
+	live  uint32 // lanes of the warp that had not ended when these came
 }
 
 // deadlock reports that no thread of a block can go on: who waits, and where.
@@ -41,8 +42,8 @@ func (c *cta) deadlock() {
 		b := &c.barriers[id]
 		for i := range b.waiting {
 			x := &b.waiting[i]
-			if x.apart {
-				x.warp.diverges(x.in, x.mask, nil)
+			if here := b.lanes(x); x.apart && here != x.warp.alive {
+				x.warp.diverges(x.in, here, nil)
 				return
 			}
 			if first == nil {
@@ -86,7 +87,7 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 		return false
 	}
 	apart := in.bar.aligned && mask != w.alive
-	if other := w.elsewhere(mask); apart && (other != nil || in.bar.goesOn) {
+	if other := w.elsewhere(mask, in); apart && (other != nil || in.bar.goesOn) {
 		w.diverges(in, mask, other)
 		return false
 	}
@@ -97,8 +98,8 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 			return false
 		}
 		b.expected = int(w.get(in.b, lane))
-		if mask == w.alive { // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
-			count = warpSize
+		if here := mask | b.lanes(&waiting{warp: w, in: in}); here == w.alive {
+			count += warpSize - countLanes(here) // a warp counts as a whole, also one that is not full (PTX ISA 9.7.13.1)
 		}
 	}
 	b.arrived += count
@@ -108,7 +109,7 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	}
 	b.came |= 1 << w.index
 	if !in.bar.goesOn {
-		b.waiting = append(b.waiting, waiting{w, i, mask, in, apart})
+		b.waiting = append(b.waiting, waiting{w, i, mask, in, apart, w.alive})
 		w.ready = w.ready[:len(w.ready)-1]
 	}
 	w.cta.settle(b)
@@ -137,12 +138,23 @@ func (w *warp) agrees(in *ins, lane int, b *barrierState) bool {
 	return false
 }
 
-// elsewhere is where other lanes of a warp wait at a barrier, nil if they do not.
-func (w *warp) elsewhere(mask uint32) *waiting {
+// lanes are those of a warp that wait at the same instruction. Threads that part in a loop need not meet before it,
+// where one of the ways leads to a return.
+func (b *barrierState) lanes(x *waiting) (mask uint32) {
+	for i := range b.waiting {
+		if other := &b.waiting[i]; other.warp == x.warp && other.in == x.in {
+			mask |= other.mask
+		}
+	}
+	return mask
+}
+
+// elsewhere is where other lanes of a warp wait at a barrier, but for one instruction; nil if they do not.
+func (w *warp) elsewhere(mask uint32, but *ins) *waiting {
 	for id := range w.cta.barriers {
 		list := w.cta.barriers[id].waiting
 		for i := range list {
-			if list[i].warp == w && list[i].mask&^mask != 0 {
+			if list[i].warp == w && list[i].mask&^mask != 0 && list[i].in != but {
 				return &list[i]
 			}
 		}
@@ -179,7 +191,7 @@ func (c *cta) settle(b *barrierState) {
 		return
 	}
 	for i := range b.waiting {
-		if x := &b.waiting[i]; x.apart {
+		if x := &b.waiting[i]; x.apart && b.lanes(x)&x.live != x.live {
 			x.warp.report(x.in, firstLane(x.mask), BarrierDivergence,
 				"lanes %#08x arrive, but all of a warp must arrive together, and others have ended elsewhere", x.mask)
 		}

@@ -387,6 +387,9 @@ func TestMeetThoughSomeEnd(t *testing.T) {
 		part = "setp.ge.u32 %p1, %r1, 4; setp.eq.u32 %p2, %r1, END; mov.u32 %r3, 0; A: @%p1 bra L;"
 		meet = "mov.u32 %r2, 1; L: bar.sync 0;"
 		loop = "add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, 3; @%p3 bra A;"
+		// Ways to the end that have a loop: it does not wait for anybody, or it may.
+		turns = "add.u32 %r4, %r1, 0; B: add.u32 %r4, %r4, 1; setp.lt.u32 %p4, %r4, 9; @%p4 bra B;"
+		polls = "B: ld.volatile.global.u32 %r5, [%rd1]; setp.eq.u32 %p4, %r5, 9; @%p4 bra B;"
 	)
 	for _, c := range []struct {
 		body, end string
@@ -398,6 +401,12 @@ func TestMeetThoughSomeEnd(t *testing.T) {
 		{part + "@%p2 bra E;" + meet + "E:", "2", ""},
 		{part + "@%p2 exit;" + meet, "2", ""},
 		{part + "@%p2 bra T;" + meet + "ret; T: mov.u32 %r2, 2; exit;", "2", ""},
+		{part + "@%p2 bra T;" + meet + loop + "ret; T:" + turns + "exit;", "77", ""},
+		{part + "@%p2 bra T;" + meet + loop + "ret; T:" + turns + "exit;", "2", ""},
+		{part + "@%p2 bra T;" + meet + loop + "bra Z; T:" + turns + "Z: st.global.u32 [%rd2], 1;", "2", ""},
+		{part + "@%p2 bra T;" + meet + "ret; T:" + polls + "exit;", "77", ""},
+		{part + "@%p2 bra T;" + strings.Replace(meet, "sync 0", "sync 1, 64", 1) + "ret; T:" + polls + "exit;", "77", ""},
+		{part + "@%p2 bra T;" + meet + "ret; T:" + polls + "bar.sync 0; exit;", "2", BarrierDivergence},
 		{part + "@%p2 bra T;" + meet + "ret; T: trap;", "2", Trap},
 		{part + "@%p2 bra T; bar.sync 0; L: mov.u32 %r2, 1; ret; T: trap;", "77", BarrierDivergence},
 	} {

@@ -196,7 +196,7 @@ func (w *warp) run(steps int) {
 			w.tired = false
 			return
 		}
-		if len(w.ready) == 0 && len(w.met) > 0 && w.elsewhere(0) == nil { // else a barrier may bring the others here
+		if len(w.ready) == 0 && len(w.met) > 0 && w.elsewhere(0, nil) == nil { // else a barrier may bring the others here
 			w.missing()
 		}
 		if w.cta.stopped {
