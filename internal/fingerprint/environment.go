@@ -79,36 +79,42 @@ func readEnvironment(ctx context.Context, vendors [][]tool) Environment {
 		env.VisibleDevices = &v
 	}
 	for _, vendor := range vendors {
-		for _, t := range vendor {
-			path := t.find()
-			if path == "" {
-				continue
-			}
-			gpus, ok := t.ask(ctx, path)
-			if !ok {
-				env.Notes = append(env.Notes, path+" gave no list of GPUs")
-				continue
-			}
-			env.Sources = append(env.Sources, path)
+		gpus, source, silent := askVendor(ctx, vendor)
+		env.Notes = append(env.Notes, silent...)
+		if source != "" {
+			env.Sources = append(env.Sources, source)
 			env.GPUs = append(env.GPUs, gpus...)
-			break
 		}
 	}
 	return env
 }
 
-// find returns the first place that has the tool, as a program that only the system's owner can change.
-func (t tool) find() string {
+// askVendor asks a vendor's tools until one answers; silent has a note for each that is there and did not.
+func askVendor(ctx context.Context, vendor []tool) (gpus []GPU, source string, silent []string) {
+	for _, t := range vendor {
+		for _, path := range t.find() {
+			if gpus, ok := t.ask(ctx, path); ok {
+				return gpus, path, silent
+			}
+			silent = append(silent, path+" gave no list of GPUs")
+		}
+	}
+	return nil, "", silent
+}
+
+// find returns the places that have the tool, as a program that only the system's owner can change.
+func (t tool) find() []string {
+	var found []string
 	for _, p := range t.places {
 		real, err := filepath.EvalSymlinks(p)
 		if err != nil {
 			continue
 		}
 		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() && ownedBySystem(info) {
-			return p
+			found = append(found, p)
 		}
 	}
-	return ""
+	return found
 }
 
 // ask runs the tool. It sees no variable of the environment but a PATH of the system's own folders.
@@ -118,6 +124,9 @@ func (t tool) ask(ctx context.Context, path string) ([]GPU, bool) {
 	cmd := exec.CommandContext(ctx, path, t.args...)
 	cmd.Dir = filepath.Dir(path)
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/bin:/bin:/usr/sbin:/sbin"}
+	if filepath.Dir(path) == "/usr/local/nvidia/bin" { // images that mount the driver there find its libraries so
+		cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=/usr/local/nvidia/lib64")
+	}
 	if root, ok := os.LookupEnv("SystemRoot"); ok {
 		cmd.Env = append(cmd.Env, "SystemRoot="+root)
 	}

@@ -95,12 +95,12 @@ func TestToolsOfTheSystem(t *testing.T) {
 	}
 
 	writable := fake("writable", 0o777, "echo 0, GPU-fake, x, 1, 1, 9\n")
-	if got := (tool{places: []string{writable}}).find(); got != "" {
-		t.Errorf("find() = %s, a program that everybody can change", got)
+	if got := (tool{places: []string{writable}}).find(); len(got) > 0 {
+		t.Errorf("find() = %q, a program that everybody can change", got)
 	}
 	if os.Geteuid() != 0 {
-		if got := (tool{places: []string{filepath.Join(bin, "nvidia-smi")}}).find(); got != "" {
-			t.Errorf("find() = %s, a program of a user", got)
+		if got := (tool{places: []string{filepath.Join(bin, "nvidia-smi")}}).find(); len(got) > 0 {
+			t.Errorf("find() = %q, a program of a user", got)
 		}
 		return
 	}
@@ -108,9 +108,9 @@ func TestToolsOfTheSystem(t *testing.T) {
 	failing := fake("failing", 0o755, "echo 0, GPU-1, H200, 1, 1 MiB, 9.0; exit 9\n")
 	long := fake("long", 0o755, "head -c 2000000 /dev/zero\n")
 	ask := func(places ...string) tool { return tool{places: places, parse: parseNvidia} }
-	got := readEnvironment(context.Background(), [][]tool{{ask("/nowhere", good), ask(good)}, {ask(failing)},
+	got := readEnvironment(context.Background(), [][]tool{{ask("/nowhere", good), ask(good)}, {ask(failing, good)},
 		{ask(long), ask(good)}})
-	if len(got.GPUs) != 2 || !reflect.DeepEqual(got.Sources, []string{good, good}) || len(got.Notes) != 2 {
-		t.Errorf("Environment = %+v, want the GPU of good twice and notes on failing and long", got)
+	if len(got.GPUs) != 3 || !reflect.DeepEqual(got.Sources, []string{good, good, good}) || len(got.Notes) != 2 {
+		t.Errorf("Environment = %+v, want the GPU of good three times and notes on failing and long", got)
 	}
 }

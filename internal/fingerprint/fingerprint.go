@@ -70,7 +70,7 @@ type Manifest struct {
 const manifestHeader = "gpu-proof manifest v1\n"
 
 // Canonical returns the text whose SHA-256 is the digest. It has one line for the version, one for each path of the
-// scope and of the exclusions, one for each entry; docs/formats/receipt.md has the grammar. Bytes of paths outside
+// scope and of the exclusions, one for each entry; docs/receipts.md has the grammar. Bytes of paths outside
 // "!" to "~", and "%" itself, are written %XX, so that no name can look like another line.
 func (m *Manifest) Canonical() []byte {
 	b := []byte(manifestHeader)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -258,17 +259,19 @@ func parseSettings(out []byte) (settings []setting, filters map[string]bool, err
 	filters = map[string]bool{}
 	for i := 0; i < len(fields); i += 2 {
 		scope := fields[i]
-		key, value, _ := strings.Cut(fields[i+1], "\n")
+		key, value, assigned := strings.Cut(fields[i+1], "\n")
+		if !assigned {
+			value = "true" // a key alone is a boolean
+		}
 		switch {
 		case key == "safe.directory":
 			if scope == "system" || scope == "global" || scope == "command" { // never what the repository says of itself
 				settings = append(settings, setting{key, value})
 			}
-		case key == "core.autocrlf" || key == "core.eol":
-			switch v := strings.ToLower(value); v {
-			case "true", "false", "input", "lf", "crlf", "native":
-				settings = append(settings, setting{key, v})
-			}
+		case key == "core.autocrlf":
+			settings = appendKnown(settings, key, value, "true", "false", "input")
+		case key == "core.eol":
+			settings = appendKnown(settings, key, value, "lf", "crlf", "native")
 		case strings.HasPrefix(key, "filter."):
 			if end := strings.LastIndexByte(key, '.'); end > len("filter.") {
 				filters[key[len("filter."):end]] = true
@@ -282,6 +285,14 @@ func parseSettings(out []byte) (settings []setting, filters map[string]bool, err
 		settings = append(settings, setting{"filter." + name + ".required", "false"})
 	}
 	return settings, filters, nil
+}
+
+// appendKnown appends a setting whose value is one of those known; another one is git's default.
+func appendKnown(settings []setting, key, value string, known ...string) []setting {
+	if v := strings.ToLower(value); slices.Contains(known, v) {
+		return append(settings, setting{key, v})
+	}
+	return settings
 }
 
 // samePath reports whether two paths name one folder, where the file system has case or links of its own.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -258,6 +259,23 @@ func TestGitMissing(t *testing.T) {
 		if _, err := Open(context.Background(), c.dir); diag.CodeOf(err) != want || !CannotTell(err) {
 			t.Errorf("with %s: %v, want code %s", version, err, want)
 		}
+	}
+}
+
+// TestSettings: of the configuration only what is harmless gets through, and filters come back switched off.
+func TestSettings(t *testing.T) {
+	in := "global\x00safe.directory\n/a\x00local\x00safe.directory\n*\x00worktree\x00safe.directory\n*\x00" +
+		"local\x00core.autocrlf\nInput\x00local\x00core.eol\n!evil\x00local\x00filter.a.b=c.clean\nevil\nx\x00" +
+		"local\x00core.autocrlf\x00"
+	got, filters, err := parseSettings([]byte(in))
+	want := []setting{{"safe.directory", "/a"}, {"core.autocrlf", "input"}, {"core.autocrlf", "true"},
+		{"filter.a.b=c.clean", ""}, {"filter.a.b=c.smudge", ""}, {"filter.a.b=c.process", ""},
+		{"filter.a.b=c.required", "false"}}
+	if err != nil || !slices.Equal(got, want) || !filters["a.b=c"] || len(filters) != 1 {
+		t.Errorf("parseSettings = %q, %v, %v, want %q", got, filters, err, want)
+	}
+	if _, _, err := parseSettings([]byte("global\x00")); diag.CodeOf(err) != GitFailed {
+		t.Errorf("parseSettings of half a pair: %v, want code %s", err, GitFailed)
 	}
 }
 

@@ -210,7 +210,12 @@ func legacyPreimage(files map[string][32]byte) []byte {
 // sortPython sorts names as Python sorts them after decoding: by code point, a byte that is not UTF-8 being U+DC00 +
 // b.
 func sortPython(names []string) {
-	slices.SortFunc(names, func(x, y string) int { return slices.Compare(pythonRunes(x), pythonRunes(y)) })
+	slices.SortFunc(names, func(x, y string) int {
+		if utf8.ValidString(x) && utf8.ValidString(y) {
+			return strings.Compare(x, y) // bytes of UTF-8 are in the order of code points
+		}
+		return slices.Compare(pythonRunes(x), pythonRunes(y))
+	})
 }
 
 // pythonRunes decodes a name as Python does a file name: UTF-8 with "surrogateescape" (PEP 383).
