@@ -180,6 +180,7 @@ class Recorder:
 
     def _run(self, command: Any, arguments: list[str]) -> int:
         """The exit status of a command, whose output is shown."""
+        self._below()
         try:
             done = command(arguments)
         except binary.BinaryFailed as exc:
@@ -328,11 +329,17 @@ class Recorder:
     def _say(self, text: str) -> None:
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is not None:
-            if not self._said:  # below the dots of the tests, whoever prints them
-                reporter.ensure_newline()
-                reporter.write_line("")
-            self._said = True
+            self._below()
             reporter.write_line("[gpu-proof] " + text.removeprefix("[gpu-proof] "))
+
+    def _below(self) -> None:
+        """Goes below the dots of the tests, whoever printed them: what the binary says of itself comes there, too."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and not self._said:
+            reporter.ensure_newline()
+            reporter.write_line("")
+            reporter.flush()
+        self._said = True
 
     @contextlib.contextmanager
     def _terminal(self) -> Iterator[None]:
