@@ -16,7 +16,7 @@ import (
 )
 
 // FromJUnit reads a report in JUnit XML, in the dialects of pytest, gotestsum, ctest, googletest and Catch2. The id of
-// a test is its file, else its class, then "::" and its name. Times are left to SetTimes: the report's have no zone.
+// a test is its class, else its file, then "::" and its name. Times are left to SetTimes: the report's have no zone.
 //
 // A format without a standard is read with suspicion: what is neither plainly passed nor plainly skipped is an error, a
 // test with two entries is as bad as the worse one, and a suite that counts failures and shows none is refused.
@@ -153,7 +153,8 @@ func (j *junit) testcase(e xml.StartElement) error {
 		return errors.New("a test case without a name")
 	}
 	id := name
-	if group := firstOf(attribute(e, "file"), attribute(e, "classname")); group != "" {
+	// ctest gives a test's name as its class, too.
+	if group := firstOf(attribute(e, "classname"), attribute(e, "file")); group != "" && group != name {
 		id = group + "::" + name
 	}
 	seconds := 0.0

@@ -91,6 +91,9 @@ func (m *merger) same(r *Receipt) error {
 // add takes in what one part says.
 func (m *merger) add(r *Receipt) error {
 	p, q := &m.p, &r.Predicate
+	if q.Code.Start != "" && (q.Code.Start != q.Code.Digest || q.Code.End != q.Code.Digest) {
+		return diag.Errorf(MergeConflict, "run that part again", "the code of %s changed during its run", r.File)
+	}
 	for _, t := range q.Tests {
 		i, twice := m.of[t.ID]
 		if !twice {
