@@ -1,1 +1,199 @@
 package policy
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/forge"
+	"gpuemu/internal/receipt"
+	"gpuemu/internal/sshsig"
+)
+
+// TestThreshold: k of n different people, each with a key that is theirs.
+func TestThreshold(t *testing.T) {
+	w := newWorld(t)
+	two := func(d *draft) { d.signers = []sshsig.Signer{w.alice, w.bob} }
+	both := func(r *Rules) { r.Signers, r.Threshold = []string{"alice", "bob"}, 2 }
+	got := w.with(t, two, both)
+	wantOnly(t, got)
+	if len(got.Signers) != 2 || got.Signers[0].Principal != "alice" || got.Signers[1].Principal != "bob" {
+		t.Errorf("signers %+v", got.Signers)
+	}
+	wantOnly(t, w.with(t, nil, both), Threshold)
+	wantWarning(t, w.with(t, two, nil), SignerNotAllowed) // bob is a stranger here, and not needed
+	wantOnly(t, w.with(t, two, func(r *Rules) { r.Signers, r.Threshold = []string{"alice"}, 2 }), Threshold,
+		SignerNotAllowed)
+	file := w.draft().seal(t)
+	r, err := receipt.Parse("x", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	added, err := r.AddSignature(w.bob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantOnly(t, w.check(t, added, &Rules{Signers: []string{"alice", "bob"}, Threshold: 2}))
+	wantOnly(t, w.check(t, added, &Rules{Threshold: 2,
+		AllowedSigners: allowed("alice " + w.alice.PublicKey().String() + "\nbob " +
+			w.bob.PublicKey().String())}))
+	// One person with two keys is one person.
+	write(t, w.keys, "alice.keys", w.alice.PublicKey().String()+"\n"+w.bob.PublicKey().String()+"\n")
+	write(t, w.keys, "bob.keys", "")
+	wantOnly(t, w.check(t, added, &Rules{Signers: []string{"alice"}, Threshold: 2}), Threshold)
+}
+
+// TestCoSignerAlone: the signature of somebody else does not stand in for that of the one who ran the tests.
+func TestCoSignerAlone(t *testing.T) {
+	w := newWorld(t)
+	two := func(d *draft) { d.signers = []sshsig.Signer{w.alice, w.bob} }
+	wantWarning(t, w.with(t, two, func(r *Rules) { r.Signers = []string{"bob"} }), SignerNotAllowed)
+	// bob's alone, with alice's name on it:
+	wantOnly(t, w.with(t, func(d *draft) { d.signers = []sshsig.Signer{claims{w.bob, w.alice.PublicKey()}} },
+		func(r *Rules) { r.Signers = []string{"bob"} }), SignerMismatch)
+}
+
+// TestPinnedKeys: a pinned key is enough by itself, and then nobody vouches for the name.
+func TestPinnedKeys(t *testing.T) {
+	w := newWorld(t)
+	pin := func(r *Rules) { r.Signers, r.KeyFingerprints = nil, []string{w.alice.PublicKey().Fingerprint()} }
+	got := w.with(t, func(d *draft) { d.facts.Signer.Principal = "torvalds" }, pin)
+	wantOnly(t, got)
+	if got.Signers[0].Principal == "torvalds" {
+		t.Error("the report repeats a name that nobody vouches for")
+	}
+	wantOnly(t, w.with(t, nil, func(r *Rules) { r.KeyFingerprints = []string{w.alice.PublicKey().Fingerprint()} }))
+	legacy := signRaw(t, w.schema1(t, w.draft()), w.alice)
+	rules := &Rules{MinSchema: 1}
+	pin(rules)
+	wantOnly(t, w.check(t, legacy, rules))
+	rules.KeyFingerprints = []string{w.bob.PublicKey().Fingerprint()}
+	wantOnly(t, w.check(t, legacy, rules), KeyNotAllowed)
+}
+
+// TestAllowedSignersLegacy: raw signatures bring no key along, and are held against those of the file.
+func TestAllowedSignersLegacy(t *testing.T) {
+	w := newWorld(t)
+	legacy := signRaw(t, w.schema1(t, w.draft()), w.alice)
+	for text, want := range map[string][]Reason{
+		"alice " + w.alice.PublicKey().String():                                       nil,
+		"bob " + w.bob.PublicKey().String() + "\nal* " + w.alice.PublicKey().String(): nil,
+		"alice " + w.bob.PublicKey().String():                                         {BadSignature},
+		"carol " + w.alice.PublicKey().String():                                       {SignerNotAllowed},
+		`alice valid-before="20261101Z" ` + w.alice.PublicKey().String():              {SignerNotAllowed},
+		`alice namespaces="git" ` + w.alice.PublicKey().String():                      {SignerNotAllowed},
+		"alice cert-authority " + w.alice.PublicKey().String():                        {SignerNotAllowed},
+	} {
+		wantOnly(t, w.check(t, legacy, &Rules{MinSchema: 1, AllowedSigners: allowed(text)}), want...)
+	}
+	rules := &Rules{MinSchema: 1, Signers: []string{"bob"}, AllowedSigners: allowed("* " + w.alice.PublicKey().String())}
+	wantOnly(t, w.check(t, legacy, rules), SignerNotAllowed)
+}
+
+// TestAllRefusals: every check that can be made is made.
+func TestAllRefusals(t *testing.T) {
+	w := newWorld(t)
+	got := w.with(t, func(d *draft) {
+		d.results.Mode, d.results.Finished, d.facts.Repo.Dirty = "banana", false, true
+		d.results.EndedAt = "whenever"
+		test(d).Outcome, test(d).Reruns = receipt.Failed, 2
+		d.facts.Repo.Commit = "HEAD"
+		d.facts.Code.Files = 9
+	}, func(r *Rules) { r.Signers, r.RequireGPU, r.Nonce = []string{"bob"}, true, "n" })
+	wantOnly(t, got, WrongMode, Unfinished, Dirty, BadTime, TestFailed, Rerun, BadCommit, FileCount, SignerNotAllowed,
+		WrongNonce)
+}
+
+// TestReceiptPath: the receipt itself may be left out of the scope, under the name it has.
+func TestReceiptPath(t *testing.T) {
+	w := newWorld(t)
+	write(t, w.dir, "tests/proof.json", "{}")
+	w.commit(t, "receipt")
+	d := w.draft()
+	w.rescope(d, []string{"src", "tests"}, "tests/proof.json")
+	r, err := receipt.Parse("x", d.seal(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Inputs{Receipt: r, Repo: w.repo, Rules: aliceMay(), Keys: forge.Folder(w.keys), Now: worldClock}
+	wantOnly(t, Check(context.Background(), in), Excluded)
+	in.ReceiptPath = "tests/proof.json"
+	wantOnly(t, Check(context.Background(), in))
+	in.ReceiptPath, in.Rules = "", &Rules{Signers: []string{"alice"}, Exclude: []string{"tests/proof.json"}}
+	wantOnly(t, Check(context.Background(), in))
+}
+
+// TestOtherRunners: ids of other runners are no files.
+func TestOtherRunners(t *testing.T) {
+	w := newWorld(t)
+	wantOnly(t, w.with(t, func(d *draft) {
+		d.results.Runner.Name, test(d).ID, d.results.Collected = "go test", "m/a::TestOK", []string{"m/a::TestOK"}
+	}, nil))
+}
+
+// TestRepositoryName: the spellings of one remote.
+func TestRepositoryName(t *testing.T) {
+	for remote, want := range map[string]string{
+		"git@github.com:Alice/Kernels.git":             "github.com/alice/kernels",
+		"https://github.com/alice/kernels":             "github.com/alice/kernels",
+		"https://user:token@github.com/alice/kernels/": "github.com/alice/kernels",
+		"ssh://git@github.com:22/alice/kernels.git":    "github.com/alice/kernels",
+		"ssh://git@ssh.github.com:443/alice/kernels":   "ssh.github.com/alice/kernels",
+		"github.com/alice/kernels":                     "github.com/alice/kernels",
+		"https://notgithub.com/alice/kernels":          "notgithub.com/alice/kernels",
+		"https://git.example.org/group/sub/name.git":   "git.example.org/group/sub/name",
+		"":                        "",
+		"/srv/git/kernels.git":    "",
+		"../kernels":              "",
+		"./a.b/c":                 "",
+		"file:///srv/git/kernels": "",
+		"C:\\repos\\kernels":      "",
+		"kernels.bundle":          "",
+		"https://github.com/":     "",
+		"git@github.com":          "",
+	} {
+		if got := repositoryName(remote); got != want {
+			t.Errorf("repositoryName(%q) = %q, want %q", remote, got, want)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	for _, tt := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"NVIDIA H200", "nvidia h200", true}, {"NVIDIA H200", "NVIDIA H200 NVL", false}, {"*H200*", "NVIDIA H200 NVL", true},
+		{"*", "", true}, {"a*a", "a", false}, {"a*b*c", "axxbyyc", true}, {"a*b*c", "acb", false}, {"*H100",
+			"NVIDIA H100 PCIe", false},
+	} {
+		if got := matches(tt.pattern, tt.name); got != tt.want {
+			t.Errorf("matches(%q, %q) = %v, want %v", tt.pattern, tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestNotes: an accepted receipt says what was looked at.
+func TestNotes(t *testing.T) {
+	w := newWorld(t)
+	got := w.with(t, nil, nil)
+	for _, want := range []string{"signature of alice with SHA256:", "2 files of src,tests are as they were tested",
+		"1 passed"} {
+		if !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.HasPrefix(n, want) }) {
+			t.Errorf("notes %q, want %q", got.Notes, want)
+		}
+	}
+	if got.Head.ID != w.head.ID || got.Format != receipt.Format || !slices.Equal(got.Signers, []Signer{{Principal: "alice",
+		KeyFingerprint: w.alice.PublicKey().Fingerprint(), KeyType: "ssh-ed25519"}}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestMalformedFallback: an error of another origin is malformed, too, and its text is cleaned.
+func TestMalformedFallback(t *testing.T) {
+	got := Malformed(context.Canceled)
+	if got.Accepted || len(got.Refusals) != 1 || got.Refusals[0].Code != MalformedFile {
+		t.Errorf("%+v", got)
+	}
+}
