@@ -9,13 +9,16 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/challenge"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/fingerprint"
+	"gpuemu/internal/forge"
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/sshsig"
 )
@@ -122,6 +125,9 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	if err := checkCode(results, snap); err != nil {
 		return err
 	}
+	if err := checkChallenges(results.Challenges, snap.Digest, flags.nonce); err != nil {
+		return err
+	}
 	if err := checkHidden(m); err != nil {
 		return err
 	}
@@ -136,6 +142,9 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	if !flags.unsigned {
 		if key, facts.Signer, err = flags.newSigner(ctx, env, flags.repo); err != nil {
 			return err
+		}
+		if name := facts.Signer.Principal; flags.format == formatSchema1 && forge.CheckName(name) != nil {
+			return diag.Errorf(Usage, "give --github-user NAME", "format 1 names an account at GitHub, and %q is none", name)
 		}
 	}
 	results.Arguments = fingerprint.StripSecrets(results.Arguments)
@@ -251,6 +260,19 @@ func checkCode(r *receipt.Results, now *snapshot) error {
 			return refused(diag.Errorf(CodeChanged, "run the tests again, and leave the files alone meanwhile",
 				"the code is not the one that was there when the run %s: its digest is %s, and was %s", then.when,
 				now.Digest[:12], then.digest[:12]))
+		}
+	}
+	return nil
+}
+
+// checkChallenges refuses challenges of other code, or of another nonce: no verifier would take them. Whether what they
+// recorded is right is not looked at: a signer's own judgement is worth nothing to others.
+func checkChallenges(list []receipt.Challenge, code, nonce string) error {
+	for i := range list {
+		c := &list[i]
+		if c.Seed != strconv.FormatUint(challenge.Seed(code, nonce, c.Op, c.DType), 10) {
+			return refused(diag.Errorf(CodeChanged, "run the tests again, with the nonce of sign",
+				"the challenge of %s %s was not made for this code and the nonce %q", c.Op, c.DType, nonce))
 		}
 	}
 	return nil
