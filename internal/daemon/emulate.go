@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -91,8 +90,8 @@ func (e *emulating) read(r *http.Request) error {
 		return tooEarly(err)
 	}
 	h := e.header
-	if err := json.Unmarshal(text, h); err != nil {
-		return badLaunch("the header is not a launch: %v", err)
+	if err := parseLaunch(text, h); err != nil {
+		return err
 	}
 	image, err := readImage(body, e.hold)
 	if err != nil {

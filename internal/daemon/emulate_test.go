@@ -407,6 +407,34 @@ func TestEmulateRefuses(t *testing.T) {
 	}
 }
 
+// TestEmulateKeys: what nobody reads is refused, with the key that was meant.
+func TestEmulateKeys(t *testing.T) {
+	const start = `{"ptx": "x", "grid": [1], "block": [1], `
+	for text, want := range map[string]struct{ say, hint string }{
+		start + `"args": [], "check": "race"}`:     {`the header has the key "check"`, "did you mean checks?"},
+		start + `"args": [], "dynamicShared": 64}`: {`"dynamicShared"`, "did you mean dynamic_shared or shared?"},
+		start + `"args": [], "notes": 1}`:          {`"notes"`, "the keys are ptx, file, name, entry, grid, "},
+		start + `"args": [{"kind": "scalar", "value": "1"}, {"kind": "tensor", "strides": [1]}]}`: {
+			`args[1] has the key "strides"`, "storage"},
+		start + `"args": [], "grid": "1"}`: {"the header is not a launch: json: ", emulateHint},
+		start + `"args": 7, "what": 1}`:    {`"what"`, ""},
+		start + `"args": []} {}`:           {"more than one launch", emulateHint},
+		`[]`:                               {"the header is not a launch: json: ", emulateHint},
+		``:                                 {"the header is not a launch: EOF", emulateHint},
+	} {
+		err := parseLaunch([]byte(text), new(wire.EmulateHeader))
+		if diag.CodeOf(err) != BadRequest || !strings.Contains(err.Error(), want.say) ||
+			!strings.Contains(diag.HintOf(err), want.hint) {
+			t.Errorf("%s: %v (%s), want %q (%s)", text, err, diag.HintOf(err), want.say, want.hint)
+		}
+	}
+	h := new(wire.EmulateHeader)
+	if err := parseLaunch([]byte(start+`"args": [{"kind": "scalar", "Value": "1"}], "CHECKS": "all"} `), h); err != nil ||
+		h.Checks != "all" || h.Args[0].Value != "1" {
+		t.Errorf("%+v, %v", h, err)
+	}
+}
+
 // TestEmulateRemote: over TCP no file is read and nothing is compiled.
 func TestEmulateRemote(t *testing.T) {
 	f := newFixture(t)
