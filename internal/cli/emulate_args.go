@@ -106,11 +106,44 @@ func parseArg(i int, text string) (*launchfile.Arg, error) {
 		return a, err
 	}
 	a.Role = role
-	m := described.FindStringSubmatch(rest)
-	if m == nil {
-		return a, loadTensor(a, rest, named)
+	parts := ""
+	if m := validParts.FindStringSubmatch(rest); m != nil {
+		rest, parts = m[1], m[2]
 	}
-	return a, makeTensor(a, m[1], m[2], m[3], m[4])
+	var err error
+	if m := described.FindStringSubmatch(rest); m == nil {
+		err = loadTensor(a, rest, named)
+	} else {
+		err = makeTensor(a, m[1], m[2], m[3], m[4])
+	}
+	if err == nil && parts != "" {
+		err = setValid(a, parts)
+	}
+	return a, err
+}
+
+// validParts are behind a tensor of which a kernel may access some elements alone: @0+12,16+12.
+var validParts = regexp.MustCompile(`^(.*)@([0-9]+\+[0-9]+(?:,[0-9]+\+[0-9]+)*)$`)
+
+// setValid reads the parts of a tensor that a kernel may access, each a first element and a count.
+func setValid(a *launchfile.Arg, text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		first, count, _ := strings.Cut(part, "+")
+		from, err := strconv.Atoi(first)
+		if err != nil {
+			return diag.Errorf(Usage, "", "%q is not the number of an element", first)
+		}
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			return diag.Errorf(Usage, "", "%q is not a number of elements", count)
+		}
+		if elems := a.Shape.Elems(); from > elems || n > elems-from {
+			return diag.Errorf(Usage, "write FIRST+COUNT, in elements of the row-major order",
+				"valid part %s does not lie in the %d elements", part, elems)
+		}
+		a.Valid = append(a.Valid, [2]int{from, n})
+	}
+	return nil
 }
 
 // makeTensor fills a tensor by its description.
