@@ -3,7 +3,7 @@ package ptxvm
 import "math/bits"
 
 // This file implements the usual way of cp.async: all threads of a warp ask for copies, close groups and wait for them
-// together, and nobody looks at single accesses. Then a copy of all threads is one entry of a list, and groups are
+// together, and nobody counts single accesses. Then a copy of all threads is one entry of a list, and groups are
 // counted once a warp. Copies are made as late as those of single threads (table_async.go): what reads a result too
 // early reads what was there before, here as there. What is out of the ordinary is handed over to the queues there for
 // the rest of the block.
@@ -33,15 +33,12 @@ type flights struct {
 func (fs *flights) any() bool { return len(fs.list) > 0 || fs.closed > fs.done }
 
 // united reports whether copies, groups and waits of the lanes of mask are still those of the whole warp.
-func (w *warp) united(mask uint32) bool {
-	return !w.copies && mask == w.alive && w.shadow == nil && w.watch == nil
-}
+func (w *warp) united(mask uint32) bool { return !w.copies && mask == w.alive && w.watch == nil }
 
 // fly begins a copy of size bytes a thread. It reports false, and begins nothing, unless all of them can be made.
 func (w *warp) fly(in *ins, size int) bool {
-	if w.copies || w.shadow != nil || w.watch != nil || in.copy.to.space != sharedSpace ||
-		in.copy.from.space != globalSpace || len(w.cta.shared) < size ||
-		len(w.cta.grid.sharedParts) > 1 && w.cta.grid.checks.has(CheckBounds) {
+	if w.copies || w.watch != nil || in.copy.to.space != sharedSpace || in.copy.from.space != globalSpace ||
+		len(w.cta.shared) < size {
 		return false
 	}
 	if w.crowded(len(w.flights.list)) {
@@ -54,7 +51,7 @@ func (w *warp) fly(in *ins, size int) bool {
 	}
 	f := &w.flights.list[len(w.flights.list)-1]
 	f.in, f.group, f.size, f.mask, f.buffer = in, w.flights.closed, size, w.mask, nil
-	if !f.find(w, in.copy) {
+	if !f.find(w, in.copy) || w.shadow != nil && !w.shadow.quickCopy(w, f) {
 		w.flights.list = w.flights.list[:len(w.flights.list)-1]
 		return false
 	}
@@ -63,11 +60,18 @@ func (w *warp) fly(in *ins, size int) bool {
 
 // find fills in where the bytes of all threads come from and go to.
 func (f *flight) find(w *warp, use *transferUse) bool {
-	odd, last := uint64(f.size-1), uint64(len(w.cta.shared)-f.size)
+	odd, first, last := uint64(f.size-1), uint64(0), uint64(len(w.cta.shared)-f.size)
+	if g := w.cta.grid; len(g.sharedParts) > 1 && g.checks.has(CheckBounds) {
+		part, inside := g.sharedAt(use.to.at(w, firstLane(f.mask)), f.size)
+		if !inside {
+			return false
+		}
+		first, last = part.from, part.to-uint64(f.size)
+	}
 	for m := f.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		to, from := use.to.at(w, lane), use.from.at(w, lane)
-		if (to|from)&odd != 0 || to > last {
+		if (to|from)&odd != 0 || to < first || to > last {
 			return false
 		}
 		f.to[lane] = uint32(to)
@@ -109,13 +113,14 @@ func (w *warp) bytesRead(in *ins, lane, size int) int {
 	return size
 }
 
-// land makes the copies of groups before the given one, and forgets them.
-func (w *warp) land(group int) {
+// land makes the copies of groups before the given one, and forgets them. in is what waits for them, nil
+// where that is an instruction of another kind.
+func (w *warp) land(group int, in *ins) {
 	fs := &w.flights
 	fs.done = max(fs.done, min(group, fs.closed))
 	n := 0
 	for n < len(fs.list) && fs.list[n].group < group {
-		fs.list[n].land(w.cta.shared)
+		fs.list[n].land(w, in)
 		n++
 	}
 	if n > 0 {
@@ -123,14 +128,15 @@ func (w *warp) land(group int) {
 	}
 }
 
-func (f *flight) land(shared []byte) {
-	var source []byte
-	if f.buffer != nil {
-		source = f.buffer.data
-	}
+func (f *flight) land(w *warp, in *ins) {
+	shared, source := w.cta.shared, f.source()
+	judged := w.shadow != nil && in != nil && w.shadow.quickLanding(w, in, f)
 	for m := f.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		to, from := shared[f.to[lane]:], f.from[lane]
+		if w.shadow != nil {
+			w.shadow.arrive(lane, uint64(f.to[lane]), to[:f.size], judged)
+		}
 		switch {
 		case from == nothingRead:
 			clear(to[:f.size])
@@ -142,6 +148,14 @@ func (f *flight) land(shared []byte) {
 	}
 }
 
+// source is what the copy reads; nil where that is nothing.
+func (f *flight) source() []byte {
+	if f.buffer == nil {
+		return nil
+	}
+	return f.buffer.data
+}
+
 // disband hands the copies and groups of the warp over to its threads, each of which has its own from now on.
 func (w *warp) disband() {
 	fs := &w.flights
@@ -150,22 +164,19 @@ func (w *warp) disband() {
 		return
 	}
 	for m := w.alive; m != 0; m &= m - 1 {
-		w.async[ordinary][firstLane(m)].groups = make([][]transfer, fs.closed-fs.done)
+		q := &w.async[ordinary][firstLane(m)]
+		q.closed, q.done = fs.closed, fs.done
 	}
 	for i := range fs.list {
 		f := &fs.list[i]
 		for m := f.mask & w.alive; m != 0; m &= m - 1 {
 			lane := firstLane(m)
-			t := transfer{in: f.in, to: uint64(f.to[lane]), size: f.size}
+			t := transfer{in: f.in, group: f.group, to: uint64(f.to[lane]), size: f.size}
 			if f.from[lane] != nothingRead {
 				t.from, t.read = f.buffer.base+f.from[lane], f.size
 			}
 			q := &w.async[ordinary][lane]
-			to := &q.open
-			if f.group < fs.closed {
-				to = &q.groups[f.group-fs.done]
-			}
-			*to = append(*to, t)
+			q.list = append(q.list, t)
 		}
 	}
 	*fs = flights{list: fs.list[:0]}

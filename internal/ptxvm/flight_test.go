@@ -12,10 +12,10 @@ import (
 // mostly all threads together, sometimes only some of them.
 func copyProgram(random *rand.Rand) string {
 	var b strings.Builder
-	b.WriteString(`mov.u32 %r1, %tid.x; shl.b32 %r2, %r1, 4; cvt.u64.u32 %rd3, %r2; add.s64 %rd4, %rd1, %rd3;
-add.s64 %rd5, %rd2, %rd3; mov.u32 %r3, s; add.u32 %r3, %r3, %r2; mov.u32 %r9, 0; mov.u32 %r8, 16;
-mov.u32 %r7, s; add.u32 %r7, %r7, 1024;
-`)
+	fmt.Fprintf(&b, `mov.u32 %%r1, %%tid.x; shl.b32 %%r2, %%r1, 4; cvt.u64.u32 %%rd3, %%r2; add.s64 %%rd5, %%rd2, %%rd3;
+and.b32 %%r2, %%r2, %d; cvt.u64.u32 %%rd3, %%r2; add.s64 %%rd4, %%rd1, %%rd3;
+mov.u32 %%r3, s; add.u32 %%r3, %%r3, %%r2; mov.u32 %%r9, 0; mov.u32 %%r7, s; add.u32 %%r7, %%r7, 2560;
+`, []int{511, 1023}[random.IntN(2)]) // both warps in one place, or each in its own
 	guards := []string{"", "", "", "", "", "@%p1 ", "@!%p1 ", "@%p2 "}
 	fmt.Fprintf(&b, "setp.lt.u32 %%p1, %%r1, %d; setp.eq.u32 %%p2, %%r1, 5;\n", random.IntN(40))
 	odd := random.IntN(3) == 0 // some that is out of the ordinary
@@ -43,6 +43,9 @@ mov.u32 %r7, s; add.u32 %r7, %r7, 1024;
 		case 7:
 			fmt.Fprintf(&b, "%scp.async.wait_group %d;\n", guard, random.IntN(4))
 		case 8:
+			if random.IntN(3) == 0 {
+				b.WriteString("bar.sync 0;\n")
+			}
 			fmt.Fprintf(&b, "ld.shared.u32 %%r4, [%%r3+%d]; mad.lo.u32 %%r9, %%r9, 31, %%r4;\n", slot+4*random.IntN(4))
 		case 9:
 			b.WriteString(guard + rareCopies[random.IntN(len(rareCopies))])
@@ -55,36 +58,52 @@ mov.u32 %r7, s; add.u32 %r7, %r7, 1024;
 var rareCopies = []string{"cp.async.wait_all;\n", "cp.async.wait_group 0;\n",
 	"cp.async.ca.shared.global [%r7], [%rd1], 4;\n", // by all threads to one place
 	"cp.async.bulk.global.shared::cta.bulk_group [%rd2], [s], 16; cp.async.bulk.commit_group;\n",
-	"cp.async.bulk.wait_group 0;\n", "ret;\n"}
+	"cp.async.bulk.wait_group 0;\n", "ret;\n", "st.global.u32 [%rd4], 7;\n", "st.shared.u32 [%r3+512], 7;\n",
+	"cp.async.cg.shared.global [%r3+3840], [%rd4], 16;\n"} // beyond s
 
-// TestFlights: what threads copy together is what they copy one by one, which they do where somebody counts.
+// TestFlights: what threads copy together is what they copy one by one, which they do where somebody counts. Checks
+// find the same, whatever is in the way.
 func TestFlights(t *testing.T) {
 	random := rand.New(rand.NewPCG(6, 1))
-	x := make([]byte, 1024)
+	x := make([]byte, 2048)
 	for i := range x {
 		x[i] = byte(i * 7)
 	}
-	for i := range 600 {
+	found := 0
+	for i := range 300 {
 		body := copyProgram(random)
-		p, err := loadModule(t, "", body)
+		p, err := loadModule(t, ".shared .align 16 .b8 other[1024];", "mov.u32 %r5, other;\n"+body)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, body)
 		}
-		threads := 32
+		threads := 64
 		if i%5 == 0 {
-			threads = 1 + random.IntN(32)
+			threads = 1 + random.IntN(64)
 		}
-		var outs [2][]byte
-		for k := range outs {
-			outs[k] = make([]byte, 1024)
-			_, err := p.Run(&Launch{Grid: line(1), Block: line(threads), Checks: NoChecks, Counters: k == 1,
-				Args: []Arg{{Name: "x", Buffer: x}, {Name: "y", Buffer: outs[k]}}})
-			if err != nil {
-				t.Fatal(err)
+		for _, checks := range []Checks{NoChecks, CheckAsync, CheckUninit, CheckRace, AllChecks} {
+			var outs [2][]byte
+			var says [2]string
+			for k := range outs {
+				outs[k] = make([]byte, 1024)
+				r, err := p.Run(&Launch{Grid: line(1), Block: line(threads), Checks: checks, Counters: k == 1,
+					Args: []Arg{{Name: "x", Buffer: bytes.Clone(x)}, {Name: "y", Buffer: outs[k]}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range r.Findings {
+					says[k] += fmt.Sprintf("%v %s (%d)\n", f.PTX, f.Class, f.Count) // who is first depends on the order
+				}
+			}
+			if !bytes.Equal(outs[0], outs[1]) || says[0] != says[1] {
+				t.Fatalf("program %d, %d threads, checks %v: together\n%x\n%s\none by one\n%x\n%s\n%s", i, threads, checks,
+					outs[0], says[0], outs[1], says[1], body)
+			}
+			if says[0] != "" {
+				found++
 			}
 		}
-		if !bytes.Equal(outs[0], outs[1]) {
-			t.Fatalf("program %d, %d threads: together\n%x\none by one\n%x\n%s", i, threads, outs[0], outs[1], body)
-		}
+	}
+	if found < 150 {
+		t.Errorf("%d programs have findings, want more: what is out of the ordinary is not tried", found)
 	}
 }

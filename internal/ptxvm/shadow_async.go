@@ -37,6 +37,76 @@ func (x *warpShadow) land(t transfer, before int) {
 	x.touches = x.touches[:before]
 }
 
+// quickCopy judges a copy of the threads of a warp when it begins, and marks what it is to deliver. As the other quick
+// checks it gives up, and marks nothing, where something is not as it should be.
+func (x *warpShadow) quickCopy(w *warp, f *flight) bool {
+	b, facts := x.block, &f.in.facts
+	if !x.plain || b.reading != nil || b.worker.uninit && (!x.all(facts.address, f.mask) || !x.all(facts.reads, f.mask)) {
+		return false
+	}
+	s := &w.swept
+	*s = sweep{space: globalSpace, buffer: f.buffer}
+	for m := f.mask; m != 0; m &= m - 1 {
+		lane := firstLane(m)
+		if w.at[lane&31] = f.from[lane&31]; w.at[lane&31] != nothingRead {
+			s.all |= 1 << lane
+		}
+	}
+	if s.all != 0 && b.worker.race && !b.racing.reads(w, f.in, s, f.size) {
+		return false
+	}
+	for m := f.mask; m != 0; m &= m - 1 {
+		b.arriving.mark(uint64(f.to[firstLane(m)&31]), f.size, true)
+	}
+	x.judged = true
+	return true
+}
+
+// quickLanding enters the writes of a copy that somebody waits for, before they are made, if there is no race.
+func (x *warpShadow) quickLanding(w *warp, in *ins, f *flight) bool {
+	if !x.block.worker.race {
+		return true
+	}
+	mask, s := w.mask, &w.swept
+	defer func() { w.mask = mask }()
+	w.mask, *s = f.mask, sweep{space: sharedSpace}
+	for lane := range w.at {
+		w.at[lane] = uint64(f.to[lane])
+	}
+	r := &x.block.racing
+	if !r.ordered(w, s, f.size) {
+		return false
+	}
+	shared, source := w.cta.shared, f.source()
+	r.enterWrites(w, in, s, f.size, func(lane, word, _ int) bool {
+		at, from := f.to[lane]+uint32(4*word), f.from[lane]
+		if from == nothingRead {
+			return getBytes(shared[at:], 4) == 0
+		}
+		return getBytes(shared[at:], 4) == getBytes(source[from+uint64(4*word):], 4)
+	})
+	return true
+}
+
+// arrive is land for bytes of shared memory, before they are written. Those that are judged are done with.
+func (x *warpShadow) arrive(lane int, to uint64, data []byte, judged bool) {
+	x.block.arriving.mark(to, len(data), false)
+	x.block.shared.mark(to, len(data), true)
+	if judged {
+		return
+	}
+	n := len(x.landed)
+	if n == cap(x.landed) {
+		x.landed = append(x.landed, touch{})
+	} else {
+		x.landed = x.landed[:n+1]
+	}
+	t := &x.landed[n]
+	t.space, t.lane, t.write, t.buffer, t.offset, t.data = sharedSpace, lane, true, nil, to, data
+	t.settled, t.changed = false, false
+	copy(t.old[:], data)
+}
+
 // hazards judges the accesses of an instruction.
 func (x *warpShadow) hazards(w *warp, in *ins) {
 	b := x.block

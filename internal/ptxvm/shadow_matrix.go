@@ -45,6 +45,18 @@ func (x *warpShadow) resultDefined(w *warp, p *product, rows, cols []bool, c []r
 
 // flow is for mma.
 func (p *product) flow(x *warpShadow, w *warp, _ *ins) {
+	all := allLanes
+	for _, refs := range [][]ref{p.a, p.b, p.c} {
+		for _, r := range refs {
+			all &= x.of(w, r)
+		}
+	}
+	if all == allLanes { // as nearly always
+		for _, r := range p.d {
+			x.define(w, r, allLanes)
+		}
+		return
+	}
 	var rows, cols [mmaRowsMost]bool
 	x.rowsDefined(w, p.a, rows[:p.m])
 	x.rowsDefined(w, p.b, cols[:p.n])

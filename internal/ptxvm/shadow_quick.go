@@ -62,6 +62,21 @@ func (x *warpShadow) quickLoad(w *warp, in *ins, s *sweep, size int) bool {
 	return true
 }
 
+// quickRows judges the load of rows of matrices, from the lanes that give their addresses to all of them.
+func (x *warpShadow) quickRows(w *warp, in *ins, s *sweep) bool {
+	checks, f := x.block.worker, &in.facts
+	if !x.plain || checks.uninit && !x.all(f.address, allLanes) || !x.quickSweep(w, in, s, rowBytes) {
+		return false
+	}
+	if checks.uninit {
+		for _, r := range in.list {
+			x.defined[w.cta.grid.prog.position(r)] = allLanes
+		}
+	}
+	x.judged = true
+	return true
+}
+
 // quickSweep judges the memory of a load.
 func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 	checks := x.block.worker
@@ -201,8 +216,8 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
 		warp: uint8(w.index)}
 	if s.space == sharedSpace {
-		if size == 4 {
-			return r.readsShared(w, in, s, &me)
+		if size >= 4 {
+			return r.readsShared(w, in, s, &me, size/4)
 		}
 		r.settleReads()
 	}
@@ -229,8 +244,8 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 }
 
 // readsShared is reads for words of shared memory, of which tiles of matrices make most. All states are of one block.
-func (r *blockRacing) readsShared(w *warp, in *ins, s *sweep, me *former) bool {
-	if r.repeats.stamp != me.stamp {
+func (r *blockRacing) readsShared(w *warp, in *ins, s *sweep, me *former, words int) bool {
+	if r.repeats.stamp != me.stamp || words > 1 {
 		r.settleReads()
 	}
 	latest := uint32(0)
@@ -238,28 +253,33 @@ func (r *blockRacing) readsShared(w *warp, in *ins, s *sweep, me *former) bool {
 	me.bytes = 15
 	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
-		c := &r.shared[w.at[lane]/4]
-		if old := &c.writer; old.block != 0 {
-			if old.warp != me.warp && old.stamp > floor ||
-				old.warp == me.warp && here>>(old.lane&31)&1 == 0 && w.parted(int(old.lane), old.step) {
-				return false
+		cells := r.shared[w.at[lane]/4:][:words]
+		for i := range cells {
+			c := &cells[i]
+			if old := &c.writer; old.block != 0 {
+				if old.warp != me.warp && old.stamp > floor ||
+					old.warp == me.warp && here>>(old.lane&31)&1 == 0 && w.parted(int(old.lane), old.step) {
+					return false
+				}
+				latest = max(latest, old.stamp)
 			}
-			latest = max(latest, old.stamp)
+			if old := &c.reader; old.stamp == me.stamp && old.bytes == 15 && old.flags == 0 {
+				c.readers |= bit
+				continue
+			}
+			if c.reader.stamp != me.stamp {
+				c.reader, c.readers = *me, bit
+				c.reader.lane = uint8(lane)
+				continue
+			}
+			entry := *me
+			entry.lane = uint8(lane)
+			c.enter(&entry)
 		}
-		if old := &c.reader; old.stamp == me.stamp && old.bytes == 15 && old.flags == 0 {
-			c.readers |= bit
-			continue
-		}
-		if c.reader.stamp != me.stamp {
-			c.reader, c.readers = *me, bit
-			c.reader.lane = uint8(lane)
-			continue
-		}
-		entry := *me
-		entry.lane = uint8(lane)
-		c.enter(&entry)
 	}
-	r.remember(w, in, s.all, latest)
+	if words == 1 {
+		r.remember(w, in, s.all, latest)
+	}
 	return true
 }
 
@@ -273,14 +293,25 @@ func (r *blockRacing) unordered(w *warp, old *former, floor uint32) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
+	if !r.ordered(w, s, size) {
+		return false
+	}
+	silent := s.silent(w, in)
+	r.enterWrites(w, in, s, size, func(lane, word, words int) bool {
+		return silent>>lane&1 != 0 || words > 1 && s.same(w, in, lane, 4*word)
+	})
+	return true
+}
+
+// ordered reports whether everything before is ordered before writes of all active lanes, which go to different places.
+func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 	if !w.ascending() && !w.disjoint(size) { // lanes may store to one place
 		return false
 	}
 	if s.space == sharedSpace {
 		r.settleReads()
 	}
-	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
-		warp: uint8(w.index)}
+	me := former{block: uint32(w.cta.number) + 1, warp: uint8(w.index)}
 	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
 		cells := v.of(r, s, w.at[bits.TrailingZeros32(m)&31])
@@ -296,7 +327,15 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 			}
 		}
 	}
-	silent := s.silent(w, in)
+	return true
+}
+
+// enterWrites enters writes of all active lanes that are ordered. same reports whether a word of those of a lane stays
+// as it is.
+func (r *blockRacing) enterWrites(w *warp, in *ins, s *sweep, size int, same func(lane, word, words int) bool) {
+	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
+		warp: uint8(w.index)}
+	v := newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
@@ -308,12 +347,11 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 			}
 			c.writer, c.foreign.plain = me, true
 			c.writer.lane, c.writer.bytes = uint8(lane), bytes
-			if c.reader.block != 0 && silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i)) {
+			if c.reader.block != 0 && !same(lane, i, len(cells)) {
 				c.reader, c.readers = former{}, 0
 			}
 		}
 	}
-	return true
 }
 
 // ascending reports whether every active lane has a greater offset than the ones before.

@@ -14,7 +14,7 @@ var asyncRows = []row{
 	{syntax: "cp .async .commit_group", build: func(b *builder) { b.out.run = runCommit(ordinary) }},
 	{syntax: "cp .async .wait_group", build: asyncWait(ordinary)},
 	{syntax: "cp .async .wait_all", build: func(b *builder) {
-		b.out.run = func(w *warp, in *ins) { w.complete(w.mask) }
+		b.out.run = func(w *warp, in *ins) { w.complete(w.mask, in) }
 	}},
 	{syntax: "cp .async .mbarrier .arrive [.noinc] [.shared|.shared::cta] .b64", build: asyncArrive},
 	{syntax: "cp .async .bulk .shared::cluster|.shared::cta .global .mbarrier::complete_tx::bytes [.L2::cache_hint]",
@@ -35,6 +35,7 @@ const (
 // transfer is a copy that was asked for.
 type transfer struct {
 	in       *ins
+	group    int // number of groups that were closed before
 	to, from uint64
 	size     int    // bytes that are written
 	read     int    // bytes that are read; the others become zero
@@ -43,8 +44,9 @@ type transfer struct {
 
 // queue is the copies of a thread that are under way.
 type queue struct {
-	open   []transfer   // since the last commit
-	groups [][]transfer // the oldest first
+	list   []transfer // the oldest first
+	closed int        // groups
+	done   int        // of those, the oldest ones
 }
 
 // transferUse is where the two sides of a copy are.
@@ -53,42 +55,36 @@ type transferUse struct {
 	reduce   *reduction // nil where a copy replaces what is there
 }
 
-func (q *queue) commit() {
-	q.groups = append(q.groups, q.open)
-	q.open = nil
-}
-
-// wait completes the oldest groups, until so many are left.
-func (q *queue) wait(w *warp, lane, left int) {
-	for len(q.groups) > left {
-		for _, t := range q.groups[0] {
-			w.transfer(t, lane)
-		}
-		q.groups = q.groups[1:]
+// wait completes the copies of groups before the given one.
+func (q *queue) wait(w *warp, lane, group int) {
+	q.done = max(q.done, min(group, q.closed))
+	n := 0
+	for n < len(q.list) && q.list[n].group < group {
+		w.transfer(q.list[n], lane)
+		n++
+	}
+	if n > 0 {
+		q.list = append(q.list[:0], q.list[n:]...)
 	}
 }
 
 // finish completes all copies.
-func (q *queue) finish(w *warp, lane int) {
-	if len(q.open) > 0 || len(q.groups) > 0 {
-		q.commit()
-		q.wait(w, lane, 0)
-	}
-}
+func (q *queue) finish(w *warp, lane int) { q.wait(w, lane, q.closed+1) }
 
 // begin adds a copy to those of a thread.
 func (w *warp) begin(kind, lane int, t transfer) {
 	w.disband()
 	q := &w.async[kind][lane]
-	if !w.crowded(len(q.open)) {
-		q.open = append(q.open, t)
+	if !w.crowded(len(q.list)) {
+		t.group = q.closed
+		q.list = append(q.list, t)
 	}
 }
 
-// complete completes all copies of cp.async of some threads.
-func (w *warp) complete(mask uint32) {
+// complete completes all copies of cp.async of some threads, for an instruction that waits for them or nil.
+func (w *warp) complete(mask uint32, in *ins) {
 	if w.united(mask) {
-		w.land(w.flights.closed + 1)
+		w.land(w.flights.closed+1, in)
 		return
 	}
 	w.disband()
@@ -102,7 +98,7 @@ func (w *warp) landed(mask uint32) {
 	if !w.copies && !w.flights.any() {
 		return
 	}
-	w.complete(mask)
+	w.complete(mask, nil)
 	for m := mask; m != 0; m &= m - 1 {
 		w.async[bulk][firstLane(m)].finish(w, firstLane(m))
 	}
@@ -118,16 +114,21 @@ func (w *warp) transfer(t transfer, lane int) {
 		w.combine(t, lane)
 		return
 	}
-	unit := uint64(4) // smallest size of a copy, in bytes
-	for i := uint64(0); i < uint64(t.size); i += unit {
-		var piece [4]byte
+	unit := min(t.size, 16) // sizes are 4, 8, or multiples of 16
+	for i := 0; i < t.size; i += unit {
+		var piece [16]byte
+		at := uint64(i)
 		if t.value != nil {
 			copy(piece[:], t.value[i:])
 		}
-		for k := range min(unit, uint64(max(0, t.read-int(i)))) {
-			piece[k] = w.reach(t.in, t.in.copy.from, lane, t.from+i+k, 1, false)[0]
+		if i+unit <= t.read {
+			copy(piece[:], w.reach(t.in, t.in.copy.from, lane, t.from+at, unit, false))
+		} else {
+			for k := range uint64(max(0, t.read-i)) {
+				piece[k] = w.reach(t.in, t.in.copy.from, lane, t.from+at+k, 1, false)[0]
+			}
 		}
-		copy(w.reach(t.in, t.in.copy.to, lane, t.to+i, int(unit), true), piece[:])
+		copy(w.reach(t.in, t.in.copy.to, lane, t.to+at, unit, true), piece[:])
 	}
 }
 
@@ -204,8 +205,8 @@ func runCommit(kind int) func(*warp, *ins) {
 			w.disband()
 		}
 		for lane := range w.lanes() {
-			if q := &w.async[kind][lane]; !w.crowded(len(q.groups)) {
-				q.commit()
+			if q := &w.async[kind][lane]; !w.crowded(q.closed - q.done) {
+				q.closed++
 			}
 		}
 	}
@@ -218,16 +219,17 @@ func asyncWait(kind int) func(*builder) {
 			return
 		}
 		left := int(b.arg(0).Value)
-		b.out.run = func(w *warp, _ *ins) {
+		b.out.run = func(w *warp, in *ins) {
 			if kind == ordinary {
 				if w.united(w.mask) {
-					w.land(w.flights.closed - left)
+					w.land(w.flights.closed-left, in)
 					return
 				}
 				w.disband()
 			}
 			for lane := range w.lanes() {
-				w.async[kind][lane].wait(w, lane, left)
+				q := &w.async[kind][lane]
+				q.wait(w, lane, q.closed-left)
 			}
 		}
 	}
@@ -239,7 +241,7 @@ func asyncArrive(b *builder) {
 	b.out.mem = b.memory(b.arg(0))
 	again := b.in.Has("noinc")
 	b.out.run = func(w *warp, in *ins) {
-		w.complete(w.mask)
+		w.complete(w.mask, nil)
 		for lane := range w.lanes() {
 			at := w.barrierAt(in, lane)
 			if s := w.phase(in, lane, at); s != nil && again {

@@ -106,12 +106,18 @@ func matrixLoad(b *builder) {
 }
 
 // matrixSweep looks up the rows of all matrices at once; nil where somebody looks at single rows, or something is wrong
-// with one of them. Lanes that give no address count, too: theirs are mostly those of other lanes.
+// with one of them. Eight lanes a matrix give addresses.
 func (w *warp) matrixSweep(in *ins) *sweep {
-	if w.shadow != nil || w.watch != nil || w.mask != allLanes {
+	if w.watch != nil || w.mask != allLanes {
 		return nil
 	}
-	return w.sweep(in.mem, rowBytes, false)
+	w.mask = allLanes >> (warpSize - 8*len(in.list))
+	s := w.sweep(in.mem, rowBytes, false)
+	if s != nil && w.shadow != nil && !w.shadow.quickRows(w, in, s) {
+		s = nil
+	}
+	w.mask = allLanes
+	return s
 }
 
 // loadRows gives each lane its two elements: those of a row are side by side, and so are the lanes that get them.

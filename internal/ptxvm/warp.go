@@ -108,7 +108,12 @@ func (w *warp) reset(c *cta, index int) {
 	}
 	w.paths = append(w.paths[:0], path{rejoin: -1, mask: w.alive, parent: -1})
 	if w.copies {
-		w.async, w.copies = [asyncKinds][warpSize]queue{}, false
+		w.copies = false
+		for kind := range w.async {
+			for lane := range w.async[kind] {
+				w.async[kind][lane] = queue{list: w.async[kind][lane].list[:0]}
+			}
+		}
 	}
 	w.flights = flights{list: w.flights.list[:0]}
 	w.products = products{}
