@@ -129,20 +129,14 @@ func (m *Manifest) HiddenCode() []string {
 	return hidden
 }
 
-// Change is one difference between two manifests.
+// Change is one difference between two trees: of several at one path the gravest.
 type Change struct {
 	Path string
 	What string // added, removed, content, mode, kind
 }
 
-// Diff lists what is different now, sorted by path. A path has one line: of several differences the gravest.
-func Diff(then, now *Manifest) []Change {
-	return diffEntries(then.Entries, now.Entries, func(then, now Entry) bool {
-		return then.digest() == now.digest()
-	})
-}
-
-// diffEntries walks two sorted lists; same says whether two entries of one path and kind have the same content.
+// diffEntries lists what is different now, by path. It walks two sorted lists; same says whether two entries of one
+// path and kind have the same content.
 func diffEntries(then, now []Entry, same func(then, now Entry) bool) []Change {
 	var changes []Change
 	i, j := 0, 0

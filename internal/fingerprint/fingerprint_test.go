@@ -103,6 +103,11 @@ func scope(t testing.TB, paths ...string) Scope {
 	return s
 }
 
+// diff lists what is different between two manifests.
+func diff(then, now *Manifest) []Change {
+	return diffEntries(then.Entries, now.Entries, func(then, now Entry) bool { return then.digest() == now.digest() })
+}
+
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()

@@ -15,6 +15,8 @@ func FuzzParseTree(f *testing.F) {
 	id := strings.Repeat("a", 40)
 	f.Add([]byte("100644 blob " + id + "\tsrc/a\x00120000 blob " + id + "\tsrc/\n\x00160000 commit " + id + "\tsub\x00"))
 	f.Add([]byte("100644 blob " + id + "\ta\x00100644 blob " + id + "\ta\x00"))
+	f.Add([]byte(id + " blob 3\nabc\n" + id + " blob 0\n\n"))
+	f.Add([]byte(id + " blob 99999999999\nabc\n"))
 	f.Add([]byte("H 100644 " + id + " 0\ta\x00s 100755 " + id + " 0\tb\x00"))
 	f.Fuzz(func(t *testing.T, out []byte) {
 		if entries, err := parseTree(out, 40); err == nil {
@@ -23,6 +25,7 @@ func FuzzParseTree(f *testing.F) {
 				t.Errorf("%d entries of %q", len(entries), out)
 			}
 		}
+		fuzzBatch(t, out, id)
 		index, err := parseIndex(out, 40)
 		if err != nil {
 			return
@@ -31,6 +34,21 @@ func FuzzParseTree(f *testing.F) {
 			checkEntries(t, []objectEntry{e.objectEntry})
 		}
 	})
+}
+
+// fuzzBatch: the stream of objects ends, and an object never has more bytes than it said.
+func fuzzBatch(t *testing.T, out []byte, id string) {
+	in := bufio.NewReader(bytes.NewReader(out))
+	err := readBatch(in, []string{id, id}, func(_ int, size int64, body bodyReader) error {
+		n, err := io.Copy(io.Discard, body)
+		if n > size {
+			t.Errorf("%d bytes of an object of %d", n, size)
+		}
+		return err
+	})
+	if err == nil && !bytes.HasPrefix(out, []byte(id+" blob ")) {
+		t.Errorf("readBatch took %q", out)
+	}
 }
 
 func checkEntries(t *testing.T, entries []objectEntry) {
@@ -42,27 +60,6 @@ func checkEntries(t *testing.T, entries []objectEntry) {
 			t.Errorf("%q stands after %q", e.Path, entries[i-1].Path)
 		}
 	}
-}
-
-// FuzzReadBatch: the stream of objects ends, and never gives more bytes than it said.
-func FuzzReadBatch(f *testing.F) {
-	id := strings.Repeat("a", 40)
-	f.Add([]byte(id + " blob 3\nabc\n" + id + " blob 0\n\n"))
-	f.Add([]byte(id + " missing\n"))
-	f.Add([]byte(id + " blob 99999999999\nabc\n"))
-	f.Fuzz(func(t *testing.T, out []byte) {
-		in := bufio.NewReader(bytes.NewReader(out))
-		err := readBatch(in, []string{id, id}, func(_ int, size int64, body bodyReader) error {
-			n, err := io.Copy(io.Discard, body)
-			if n > size || err == nil && n < size && n > int64(len(out)) {
-				t.Errorf("%d bytes of an object of %d", n, size)
-			}
-			return err
-		})
-		if err == nil && !bytes.HasPrefix(out, []byte(id+" blob ")) {
-			t.Errorf("readBatch took %q", out)
-		}
-	})
 }
 
 // FuzzParseScope: what is taken is a plain path, and stays the same when it is read again.
@@ -88,22 +85,8 @@ func FuzzParseScope(f *testing.F) {
 	})
 }
 
-// FuzzEscape: different paths have different texts, and no text has a space or a line's end.
-func FuzzEscape(f *testing.F) {
-	f.Add("a b", "a%20b")
-	f.Add("\xff", "\n")
-	f.Fuzz(func(t *testing.T, p, q string) {
-		if (Escape(p) == Escape(q)) != (p == q) {
-			t.Errorf("Escape(%q) = %q, Escape(%q) = %q", p, Escape(p), q, Escape(q))
-		}
-		if strings.ContainsFunc(Escape(p), func(c rune) bool { return c <= ' ' || c > '~' }) {
-			t.Errorf("Escape(%q) = %q", p, Escape(p))
-		}
-	})
-}
-
-// FuzzStripURL: user and password of a URL are gone, and what is left stays as it is.
-func FuzzStripURL(f *testing.F) {
+// FuzzStrip: user and password of a URL are gone, and what is left stays as it is; a known token never stays.
+func FuzzStrip(f *testing.F) {
 	f.Add("https://", "user", "s3cretpassword", "host/o/r")
 	f.Add("ssh://", "", "s3cretpassword", "host:22/o")
 	f.Add("ext::https:/", "u@v", "s3cretpassword", "host")
@@ -115,23 +98,14 @@ func FuzzStripURL(f *testing.F) {
 		if strings.ContainsFunc(once, func(c rune) bool { return c < ' ' }) {
 			t.Errorf("StripURL leaves a control character: %q", once)
 		}
+		const token = "ghp_0123456789abcdef0123456789abcdef0123"
+		if args := StripSecrets([]string{scheme, rest, "--x=" + token}); len(args) != 3 || strings.Contains(args[2], token) {
+			t.Errorf("StripSecrets = %q", args)
+		}
 		plain := func(s string) bool { return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == "" }
 		if scheme == "https://" && plain(user) && plain(password) && len(password) > 8 && !strings.Contains(rest, password) &&
 			strings.Contains(once, password) {
 			t.Errorf("StripURL leaves the password: %q", once)
-		}
-	})
-}
-
-// FuzzStripSecrets: nothing is lost or added but secrets, and a known token never stays.
-func FuzzStripSecrets(f *testing.F) {
-	f.Add("--token", "abc")
-	f.Add("--password=x", "-k")
-	f.Fuzz(func(t *testing.T, first, second string) {
-		const token = "ghp_0123456789abcdef0123456789abcdef0123"
-		got := StripSecrets([]string{first, second, "--x=" + token})
-		if len(got) != 3 || strings.Contains(got[2], token) {
-			t.Errorf("StripSecrets = %q", got)
 		}
 	})
 }
@@ -158,14 +132,24 @@ func FuzzParseGPUs(f *testing.F) {
 	})
 }
 
-// FuzzPython: a name becomes an ASCII string of JSON that keeps names apart.
-func FuzzPython(f *testing.F) {
-	f.Add("a", "\xff")
+// FuzzNames: different paths have different texts, in our canonical text and in the original's JSON, and no text has
+// a line's end or anything else that is not printable ASCII.
+func FuzzNames(f *testing.F) {
+	f.Add("a b", "a%20b")
+	f.Add("\xff", "\n")
 	f.Add("\U0001f680", "ü\n\"")
 	f.Fuzz(func(t *testing.T, p, q string) {
-		a, b := string(appendPython(nil, p)), string(appendPython(nil, q))
-		if (a == b) != (p == q) || strings.ContainsFunc(a, func(c rune) bool { return c < ' ' || c > '~' }) {
-			t.Errorf("appendPython(%q) = %s, appendPython(%q) = %s", p, a, q, b)
+		for name, text := range map[string]func(string) string{
+			"Escape":       Escape,
+			"appendPython": func(s string) string { return string(appendPython(nil, s)) },
+		} {
+			if got, other := text(p), text(q); (got == other) != (p == q) ||
+				strings.ContainsFunc(got, func(c rune) bool { return c < ' ' || c > '~' }) {
+				t.Errorf("%s(%q) = %q, of %q = %q", name, p, got, q, other)
+			}
+		}
+		if strings.Contains(Escape(p), " ") {
+			t.Errorf("Escape(%q) has a space", p)
 		}
 	})
 }

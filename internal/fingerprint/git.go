@@ -29,7 +29,15 @@ const (
 
 // oldestGit is the first version that knows GIT_CONFIG_GLOBAL and GIT_CONFIG_COUNT. An older one would silently run
 // with the hardening left out.
-var oldestGit = [2]int{2, 32}
+var oldestGit = gitVersion{2, 32}
+
+// trustingGit is the first version that takes safe.directory from the command line's level.
+var trustingGit = gitVersion{2, 38}
+
+// gitVersion is major and minor.
+type gitVersion [2]int
+
+func (v gitVersion) before(w gitVersion) bool { return v[0] < w[0] || v[0] == w[0] && v[1] < w[1] }
 
 // setting is one line of Git's configuration, given on the command line's level: it beats every file.
 type setting struct{ key, value string }
@@ -76,8 +84,10 @@ var kept = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_P
 type git struct {
 	ctx      context.Context
 	path     string
+	version  gitVersion
 	settings []setting       // beside hardened: of the repository at hand
 	filters  map[string]bool // the filters that are configured, and switched off in settings
+	trusts   bool            // settings have a safe.directory
 }
 
 // call is one run of git.
@@ -100,7 +110,8 @@ func findGit(ctx context.Context) (*git, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v, ok := parseGitVersion(string(out)); !ok || v[0] < oldestGit[0] || v[0] == oldestGit[0] && v[1] < oldestGit[1] {
+	var ok bool
+	if g.version, ok = parseGitVersion(string(out)); !ok || g.version.before(oldestGit) {
 		return nil, diag.Errorf(GitMissing, fmt.Sprintf("install git %d.%d or later", oldestGit[0], oldestGit[1]),
 			"%s is %s: too old to be run without its hooks and helpers", path, shortQuote(strings.TrimSpace(string(out))))
 	}
@@ -108,15 +119,15 @@ func findGit(ctx context.Context) (*git, error) {
 }
 
 // parseGitVersion reads "git version 2.39.5 (Apple Git-154)".
-func parseGitVersion(text string) ([2]int, bool) {
+func parseGitVersion(text string) (gitVersion, bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "git version ")
 	parts := strings.SplitN(rest, ".", 3)
 	if !ok || len(parts) < 2 {
-		return [2]int{}, false
+		return gitVersion{}, false
 	}
 	major, err1 := strconv.Atoi(parts[0])
 	minor, err2 := strconv.Atoi(parts[1])
-	return [2]int{major, minor}, err1 == nil && err2 == nil
+	return gitVersion{major, minor}, err1 == nil && err2 == nil
 }
 
 // environment is what git sees of the environment.
@@ -130,14 +141,14 @@ func (g *git) environment(c call) []string {
 		}
 	}
 	if c.user {
-		for _, e := range os.Environ() {
-			if strings.HasPrefix(e, "GIT_CONFIG_") || strings.HasPrefix(e, "XDG_CONFIG_HOME=") {
-				env = append(env, e)
-			}
-		}
-		return append(env, c.env...)
+		return append(append(env, userFiles("GIT_CONFIG_")...), c.env...)
 	}
-	env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	if g.trusts && g.version.before(trustingGit) {
+		// Such a version reads safe.directory in files only, so the user's are read too. The settings below beat them.
+		env = append(env, userFiles("GIT_CONFIG_GLOBAL=", "GIT_CONFIG_SYSTEM=", "GIT_CONFIG_NOSYSTEM=")...)
+	} else {
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull)
+	}
 	n := 0
 	for _, list := range [][]setting{hardened, g.settings} {
 		for _, s := range list {
@@ -146,6 +157,19 @@ func (g *git) environment(c call) []string {
 		}
 	}
 	return append(append(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n)), c.env...)
+}
+
+// userFiles are the variables that say where the user's configuration is: those with one of the prefixes.
+func userFiles(prefixes ...string) []string {
+	var found []string
+	for _, e := range os.Environ() {
+		for _, p := range append(prefixes, "XDG_CONFIG_HOME=") {
+			if strings.HasPrefix(e, p) {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
 }
 
 // start begins a command whose answer the caller reads. wait ends it and gives its error; it must be called.
@@ -161,7 +185,7 @@ func (g *git) start(c call) (answer io.Reader, wait func() error, err error) {
 	}
 	if err != nil {
 		cancel()
-		return nil, nil, diag.Errorf(GitMissing, "", "git cannot be started: %w", err)
+		return nil, nil, diag.Errorf(GitFailed, "", "git %s cannot be started: %w", c.args[0], err)
 	}
 	return pipe, func() error {
 		pipe.Close() // a command that still prints gets an error instead of blocking
@@ -246,6 +270,7 @@ func (g *git) userSettings(dir string) error {
 		return err
 	}
 	g.settings, g.filters, err = parseSettings(out)
+	g.trusts = slices.ContainsFunc(g.settings, func(s setting) bool { return s.key == "safe.directory" })
 	return err
 }
 

@@ -68,8 +68,11 @@ func evilConfig(program, hooks string) string {
 `, program, hooks)
 }
 
+// oldGit is the line of a script that calls itself an old version, which must be told the user's files.
+const oldGit = "[ \"$2\" = version ] && echo git version 2.34.1 && exit 0\n"
+
 // hostile makes a repository whose configuration, attributes and hooks all run a program that leaves a mark.
-func hostile(t *testing.T) (c *clone, mark string) {
+func hostile(t *testing.T, old bool) (c *clone, mark string) {
 	t.Helper()
 	c = newClone(t)
 	c.write("src/a.py", "1\n", "src/odd.x", "2\n", ".gitattributes",
@@ -113,8 +116,15 @@ func hostile(t *testing.T) (c *clone, mark string) {
 		t.Fatal(err)
 	}
 	global := filepath.Join(dir, "global")
-	if err := os.WriteFile(global, []byte(config), 0o644); err != nil {
+	if err := os.WriteFile(global, []byte(config+"[safe]\n\tdirectory = *\n"), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if old {
+		real := must[string](t)(exec.LookPath("git"))
+		script := "#!/bin/sh\n" + oldGit + "exec " + real + " \"$@\"\n"
+		if err := os.WriteFile(filepath.Join(dir, "git"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	for name, value := range map[string]string{
@@ -129,12 +139,20 @@ func hostile(t *testing.T) (c *clone, mark string) {
 }
 
 // TestNothingIsExecuted: nothing that this package does runs a program of the repository's or the configuration's
-// choice.
+// choice; nor with a version of git that is told the user's files.
 func TestNothingIsExecuted(t *testing.T) {
-	c, mark := hostile(t)
+	t.Run("git", func(t *testing.T) { nothingIsExecuted(t, false) })
+	t.Run("old git", func(t *testing.T) { nothingIsExecuted(t, true) })
+}
+
+func nothingIsExecuted(t *testing.T, old bool) {
+	c, mark := hostile(t, old)
 	missing := strings.Repeat("1", 40)
 	c.write("src/a.py", "changed\n", "src/odd.x", "changed\n")
 	r := c.open()
+	if old != (r.git.trusts && r.git.version.before(trustingGit)) {
+		t.Fatalf("git %v, trusts %v: not the version that was meant", r.git.version, r.git.trusts)
+	}
 	s, o, v2 := scope(t, "src"), Options{}, V2Paths{Included: []string{"src"}}
 	calls := map[string]func() error{
 		"Head":              func() error { _, err := r.Head(); return err },
@@ -146,7 +164,6 @@ func TestNothingIsExecuted(t *testing.T) {
 		"Legacy":            func() error { _, err := r.Legacy("HEAD", []string{"src"}); return err },
 		"LegacyWorkingTree": func() error { _, err := r.LegacyWorkingTree([]string{"src"}); return err },
 		"ManifestV2":        func() error { _, _, err := r.ManifestV2("HEAD", v2); return err },
-		"V2 of the files":   func() error { _, _, err := r.ManifestV2WorkingTree(v2); return err },
 		"IsAncestor": func() error {
 			h, err := r.Head()
 			if err == nil {
@@ -226,12 +243,19 @@ func TestDubiousOwnership(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("GIT_CONFIG_GLOBAL", global)
-	r, err := Open(context.Background(), c.dir)
-	if err != nil {
-		t.Fatalf("Open with safe.directory of the user: %v", err)
-	}
-	if _, err := r.AtCommit("HEAD", scope(t, "src"), Options{}); err != nil {
-		t.Errorf("AtCommit with safe.directory of the user: %v", err)
+	// An old version does not take our word for it: without its count it does not see our settings at all.
+	old := strings.Replace(wrapper, "\n", "\n"+oldGit+"unset GIT_CONFIG_COUNT\n", 1)
+	for _, script := range []string{wrapper, old} {
+		if err := os.WriteFile(filepath.Join(bin, "git"), []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(context.Background(), c.dir)
+		if err != nil {
+			t.Fatalf("Open with safe.directory of the user: %v", err)
+		}
+		if _, err := r.AtCommit("HEAD", scope(t, "src"), Options{}); err != nil {
+			t.Errorf("AtCommit with safe.directory of the user: %v", err)
+		}
 	}
 }
 

@@ -317,9 +317,8 @@ func (t *linkTree) follow(p string) (string, bool) {
 	return "", false
 }
 
-// LegacyWorkingTree computes the original's digest of the working tree: the tracked files as they lie there. What is
-// not a regular file inside the repository is left out. A verifier uses it only where Dirty finds nothing: filters
-// and line endings then explain a digest that the commit's objects do not give.
+// LegacyWorkingTree computes the original's digest of the working tree: the tracked files as they lie there. It is for
+// writing a receipt that the original accepts. What is not a regular file inside the repository is left out.
 func (r *Repo) LegacyWorkingTree(paths []string) (*LegacyDigest, error) {
 	scope, err := legacyScope(paths)
 	if err != nil {

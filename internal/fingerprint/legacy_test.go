@@ -174,9 +174,6 @@ func TestLegacyOriginal(t *testing.T) {
 	if got, n, err := r.ManifestV2("HEAD", p); got != v2 || err != nil {
 		t.Errorf("ManifestV2 = %s of %d, %v, want %s", got, n, err, v2)
 	}
-	if got, n, err := r.ManifestV2WorkingTree(p); got != v2 || err != nil {
-		t.Errorf("ManifestV2WorkingTree = %s of %d, %v, want %s", got, n, err, v2)
-	}
 }
 
 // TestLegacyGaps: every entry that the old digest does not pin down is named, and why.

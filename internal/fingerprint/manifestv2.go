@@ -40,68 +40,6 @@ func (r *Repo) ManifestV2(rev string, p V2Paths) (digest string, count int, err 
 	return r.finishV2(files, p)
 }
 
-// ManifestV2WorkingTree returns the digest of the tracked files as they lie there: filters and line endings count, as
-// they did for the original. Links and submodules are those of the index.
-func (r *Repo) ManifestV2WorkingTree(p V2Paths) (digest string, count int, err error) {
-	files := map[string]string{}
-	if len(p.Included) > 0 {
-		s, err := ParseScope(p.Included)
-		if err != nil {
-			return "", 0, err
-		}
-		entries, err := r.trackedNow(s, Options{Exclude: p.Excluded})
-		if err != nil {
-			return "", 0, err
-		}
-		addV2(files, entries)
-	}
-	return r.finishV2(files, p)
-}
-
-// trackedNow returns the tracked entries of a scope with the digests of the files that lie there.
-func (r *Repo) trackedNow(s Scope, o Options) ([]Entry, error) {
-	st, err := r.stage()
-	if err != nil {
-		return nil, err
-	}
-	defer st.close()
-	tracked, err := st.list()
-	if err != nil {
-		return nil, err
-	}
-	all := make([]objectEntry, len(tracked))
-	for i, e := range tracked {
-		all[i] = e.objectEntry
-	}
-	m, found, err := selectEntries(all, s, o, "in the working tree")
-	if err != nil {
-		return nil, err
-	}
-	if err := r.hash(m, found, nil); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(r.dir)
-	if err != nil {
-		return nil, diag.Errorf(Incomplete, "", "%w", err)
-	}
-	defer root.Close()
-	for i := range m.Entries {
-		e := &m.Entries[i]
-		if e.Kind != File {
-			continue
-		}
-		sum, ok, err := readLegacy(root, e.Path)
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			return nil, diag.Errorf(Incomplete, "check it out again", "%s is no file in the working tree", Escape(e.Path))
-		}
-		e.SHA256 = sum
-	}
-	return m.Entries, nil
-}
-
 // addV2 adds entries under their names.
 func addV2(files map[string]string, entries []Entry) {
 	for _, e := range entries {

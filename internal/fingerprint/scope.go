@@ -110,26 +110,8 @@ func (s Scope) String() string { return strings.Join(s.paths, ",") }
 func (s Scope) Equal(o Scope) bool { return slices.Equal(s.paths, o.paths) }
 
 // Contains reports whether a path, from the top of the repository, is in the scope.
-func (s Scope) Contains(p string) bool { return s.holder(p) >= 0 }
-
-// Covers reports whether everything in o is in s too.
-func (s Scope) Covers(o Scope) bool {
-	for _, p := range o.paths {
-		if !s.Contains(p) {
-			return false
-		}
-	}
-	return len(o.paths) > 0
-}
-
-// holder returns the index of a scope path that p is or lies in, -1 if there is none.
-func (s Scope) holder(p string) int {
-	for i, dir := range s.paths {
-		if within(dir, p) {
-			return i
-		}
-	}
-	return -1
+func (s Scope) Contains(p string) bool {
+	return slices.ContainsFunc(s.paths, func(dir string) bool { return within(dir, p) })
 }
 
 // within reports whether p is dir or lies in it.

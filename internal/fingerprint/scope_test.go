@@ -48,17 +48,6 @@ func TestScopeContains(t *testing.T) {
 			t.Errorf("Contains(%q) = %v, want %v", p, got, want)
 		}
 	}
-	for _, tt := range []struct {
-		outer, inner Scope
-		want         bool
-	}{
-		{All(), s, true}, {s, All(), false}, {s, scope(t, "src/a"), true}, {s, scope(t, "src", "tests"), false},
-		{s, s, true}, {s, Scope{}, false}, {Scope{}, s, false},
-	} {
-		if got := tt.outer.Covers(tt.inner); got != tt.want {
-			t.Errorf("%q.Covers(%q) = %v, want %v", tt.outer, tt.inner, got, tt.want)
-		}
-	}
 	if !s.Equal(scope(t, "tests/unit", "src")) || s.Equal(All()) {
 		t.Error("Equal is wrong")
 	}

@@ -134,7 +134,6 @@ func TestEveryChangeCounts(t *testing.T) {
 		c.commit()
 		return c
 	}
-	s := []string{"src", "tests"}
 	for _, tt := range []struct {
 		name   string
 		change func(c *clone)
@@ -159,16 +158,17 @@ func TestEveryChangeCounts(t *testing.T) {
 		{"outside the scope", func(c *clone) { c.write("lib/x", "changed") }, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := set(t)
-			then := c.atHead(scope(t, s...))
+			c, s := set(t), scope(t, "src", "tests")
+			r := c.open()
+			was := must[Commit](t)(r.Head()).ID
+			then := must[*Manifest](t)(r.AtCommit(was, s, Options{}))
 			tt.change(c)
-			now := c.files(scope(t, s...))
-			head := c.open()
-			was := must[Commit](t)(head.Head()).ID
+			now := must[*Manifest](t)(r.WorkingTree(s, Options{}))
 			c.commit()
+			head := must[*Manifest](t)(r.AtCommit("HEAD", s, Options{}))
 			var diffs []string
-			for i, changes := range [][]Change{Diff(then, now), Diff(then, c.atHead(scope(t, s...))),
-				must[[]Change](t)(head.CompareCommits(was, "HEAD", scope(t, s...), Options{}))} {
+			for i, changes := range [][]Change{diff(then, now), diff(then, head),
+				must[[]Change](t)(r.CompareCommits(was, "HEAD", s, Options{}))} {
 				var lines []string
 				for _, ch := range changes {
 					lines = append(lines, ch.Path+" "+ch.What)

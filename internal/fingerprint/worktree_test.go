@@ -37,8 +37,8 @@ func TestStartAndEndDiffer(t *testing.T) {
 	c.write("src/a.py", "2\n")
 	c.commit()
 	end := c.files(s)
-	if start.Digest() == end.Digest() || fmt.Sprint(Diff(start, end)) != "[{src/a.py content}]" {
-		t.Errorf("changes during the run: %v, want src/a.py", Diff(start, end))
+	if start.Digest() == end.Digest() || fmt.Sprint(diff(start, end)) != "[{src/a.py content}]" {
+		t.Errorf("changes during the run: %v, want src/a.py", diff(start, end))
 	}
 }
 
@@ -238,7 +238,7 @@ func TestSubmodules(t *testing.T) {
 	}
 	sub.write("x", "3\n")
 	sub.commit()
-	if got := Diff(pinned, c.files(s)); fmt.Sprint(got) != "[{src/lib content}]" {
+	if got := diff(pinned, c.files(s)); fmt.Sprint(got) != "[{src/lib content}]" {
 		t.Errorf("another commit of the submodule: %v, want src/lib", got)
 	}
 	c.same(s)
