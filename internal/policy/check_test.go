@@ -44,6 +44,76 @@ func TestThreshold(t *testing.T) {
 	wantOnly(t, w.check(t, added, &Rules{Signers: []string{"alice"}, Threshold: 2}), Threshold)
 }
 
+// TestThresholdUnreachable: somebody who could not be asked may be the one who is missing.
+func TestThresholdUnreachable(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft()
+	d.signers = []sshsig.Signer{w.alice, w.bob}
+	r, err := receipt.Parse("x", d.seal(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := Inputs{Receipt: r, Repo: w.repo, Rules: &Rules{Signers: []string{"alice", "bob"}, Threshold: 2}, Now: worldClock,
+		Keys: without{forge.Folder(w.keys), "bob"}}
+	got := Check(context.Background(), in)
+	if got.Accepted || len(got.Refusals) > 0 || !slices.Equal(codes(got.Unreachable), []Reason{KeysUnreachable}) {
+		t.Errorf("two of two, one cannot be asked: %+v", got)
+	}
+	in.Rules = aliceMay()
+	wantWarning(t, Check(context.Background(), in), SignerNotAllowed)
+	in.Rules = &Rules{Signers: []string{"alice", "bob"}}
+	wantWarning(t, Check(context.Background(), in), KeysUnreachable) // one is enough, and alice is there
+	in.Rules = &Rules{Signers: []string{"alice", "bob"}, Threshold: 3}
+	if got := Check(context.Background(), in); !slices.Equal(codes(got.Refusals), []Reason{Threshold}) {
+		t.Errorf("three of two: %+v", got)
+	}
+}
+
+// without is a source that cannot ask for one account.
+type without struct {
+	forge.Source
+	user string
+}
+
+func (w without) Keys(ctx context.Context, user string) ([]sshsig.PublicKey, error) {
+	if user == w.user {
+		return nil, forge.ErrUnreachable
+	}
+	return w.Source.Keys(ctx, user)
+}
+
+// TestParts: those who signed the parts of a merged receipt may sign, too.
+func TestParts(t *testing.T) {
+	w := newWorld(t)
+	bob := &receipt.Signer{Principal: "bob", KeyFingerprint: w.bob.PublicKey().Fingerprint()}
+	merged := func(signer *receipt.Signer) func(*draft) {
+		return func(d *draft) {
+			d.after = func(s *receipt.Statement) {
+				s.Predicate.Parts = []receipt.Part{{SHA256: strings.Repeat("ab", 32), Format: receipt.Format, Signer: signer,
+					StartedAt: "2026-11-15T09:00:00Z", EndedAt: "2026-11-15T09:30:00Z", Tests: 1}}
+			}
+		}
+	}
+	list := func(text string) func(*Rules) {
+		return func(r *Rules) { r.Signers, r.AllowedSigners = nil, allowed("alice "+w.alice.PublicKey().String()+text) }
+	}
+	pins := func(keys ...sshsig.Signer) func(*Rules) {
+		return func(r *Rules) {
+			for r.Signers = nil; len(keys) > 0; keys = keys[1:] {
+				r.KeyFingerprints = append(r.KeyFingerprints, keys[0].PublicKey().Fingerprint())
+			}
+		}
+	}
+	wantOnly(t, w.with(t, merged(bob), nil), SignerNotAllowed)
+	wantOnly(t, w.with(t, merged(bob), func(r *Rules) { r.Signers = []string{"alice", "bob"} }))
+	wantOnly(t, w.with(t, merged(nil), nil), Unsigned)
+	wantOnly(t, w.with(t, merged(bob), list("")), SignerNotAllowed)
+	wantOnly(t, w.with(t, merged(bob), list("\nbob "+w.bob.PublicKey().String())))
+	wantOnly(t, w.with(t, merged(bob), list("\ncarol "+w.bob.PublicKey().String())), SignerNotAllowed)
+	wantOnly(t, w.with(t, merged(bob), pins(w.alice)), KeyNotAllowed)
+	wantOnly(t, w.with(t, merged(bob), pins(w.alice, w.bob)))
+}
+
 // TestCoSignerAlone: the signature of somebody else does not stand in for that of the one who ran the tests.
 func TestCoSignerAlone(t *testing.T) {
 	w := newWorld(t)

@@ -188,11 +188,19 @@ func (c *checker) changes(scope fingerprint.Scope, present bool) string {
 	if !present {
 		return ""
 	}
-	list, err := c.Repo.CompareCommits(c.p.Repo.Commit, c.head, scope, fingerprint.Options{Exclude: c.p.Code.Exclude})
+	list, err := c.since(scope, fingerprint.Options{Exclude: c.p.Code.Exclude})
 	if err != nil || len(list) == 0 {
 		return ""
 	}
 	return ": " + some(list, func(ch fingerprint.Change) string { return fingerprint.Escape(ch.Path) })
+}
+
+// since lists what changed in a scope since the tested commit, which is here.
+func (c *checker) since(scope fingerprint.Scope, o fingerprint.Options) ([]fingerprint.Change, error) {
+	if c.p.Repo.Commit == c.head {
+		return nil, nil
+	}
+	return c.Repo.CompareCommits(c.p.Repo.Commit, c.head, scope, o)
 }
 
 // some names the first few of a list.
@@ -221,7 +229,7 @@ func (c *checker) checkLegacyCode(scope fingerprint.Scope, present, named bool) 
 		c.refuse(FileCount, "", "the receipt counts %d files, there are %d", f.FileCount, files)
 	}
 	if present {
-		list, err := c.Repo.CompareCommits(c.p.Repo.Commit, c.head, scope, fingerprint.Options{Exclude: f.ExcludedPaths})
+		list, err := c.since(scope, fingerprint.Options{Exclude: f.ExcludedPaths})
 		if err != nil {
 			c.gitFailed(HiddenChange, err)
 		} else if len(list) > 0 {
@@ -369,7 +377,7 @@ func (c *checker) checkHistory(scope fingerprint.Scope, present bool) {
 		}
 		return
 	}
-	list, err := c.Repo.CompareCommits(c.p.Repo.Commit, c.head, fingerprint.All(), fingerprint.Options{})
+	list, err := c.since(fingerprint.All(), fingerprint.Options{})
 	if err != nil {
 		c.gitFailed(OutsideChanged, err)
 		return
@@ -395,8 +403,8 @@ func (c *checker) checkOutputs() {
 			c.refuse(OutputMissing, "sign with --output "+want, "the build output %q is not in the receipt", clip(want))
 		}
 	}
-	if c.Repo == nil {
-		return
+	if c.Repo == nil || c.Repo.Top() == "" {
+		return // a bare repository has no build outputs
 	}
 	for _, o := range c.p.Outputs {
 		if _, err := fingerprint.ParseScope([]string{o.Path}); err != nil {

@@ -316,6 +316,7 @@ var ownDefects = []defect{
 	{name: "old part", reason: TooOld, draft: func(_ *world, d *draft) {
 		d.after = func(s *receipt.Statement) {
 			s.Predicate.Parts = []receipt.Part{{SHA256: strings.Repeat("ab", 32), Format: receipt.Format,
+				Signer:    s.Predicate.Signer,
 				StartedAt: "2026-10-01T10:00:00Z", EndedAt: "2026-10-01T10:00:00Z", Tests: 1}}
 		}
 	}},

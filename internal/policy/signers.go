@@ -30,7 +30,7 @@ func (c *checker) checkSignatures(ctx context.Context) {
 			"nobody was named who may sign; the receipt's own word for it is not enough")
 		return
 	}
-	before := len(c.Refusals) + len(c.Unreachable)
+	refusals, unreachable := len(c.Refusals), len(c.Unreachable)
 	if r.Legacy != nil {
 		c.checkRaw(ctx, r.Signatures[0].Raw)
 	} else {
@@ -40,11 +40,13 @@ func (c *checker) checkSignatures(ctx context.Context) {
 	for _, s := range c.Signers {
 		names[s.Principal] = true
 	}
-	if want := max(1, c.Rules.Threshold); len(names) < want && (len(names) > 0 ||
-		len(c.Refusals)+len(c.Unreachable) == before) {
+	// Whoever could not be asked may be the one who is missing; and where nobody counts the reasons are told already.
+	maybe := len(names) + len(c.Unreachable) - unreachable
+	if want := max(1, c.Rules.Threshold); maybe < want && (maybe > 0 || len(c.Refusals) == refusals) {
 		c.refuse(Threshold, "have it signed by more of them: gpu-proof sign --add",
 			"%d of the allowed signers signed, the policy asks for %d", len(names), want)
 	}
+	c.checkParts()
 	for _, s := range c.Signers {
 		c.note("signature of %s with %s", s.Principal, s.KeyFingerprint)
 	}
@@ -90,10 +92,10 @@ func (c *checker) checkSSHSIGs(ctx context.Context) {
 	enough := len(c.Signers) >= max(1, c.Rules.Threshold)
 	for _, s := range strangers {
 		switch {
-		case s.Code == KeysUnreachable:
-			c.Unreachable = append(c.Unreachable, s)
 		case enough:
 			c.Warnings = append(c.Warnings, s)
+		case s.Code == KeysUnreachable:
+			c.Unreachable = append(c.Unreachable, s)
 		default:
 			c.Refusals = append(c.Refusals, s)
 		}
@@ -122,6 +124,36 @@ func (c *checker) checkClaim(seen map[string]bool) {
 				s.Principal)
 		}
 	}
+}
+
+// checkParts: the parts of a merged receipt were signed by people who may, too. That they were is the word of whoever
+// merged them.
+func (c *checker) checkParts() {
+	for i, part := range c.p.Parts {
+		s := part.Signer
+		switch {
+		case s == nil:
+			c.unless(c.Rules.AllowUnsigned, Unsigned, "", "part %d is unsigned", i+1)
+		case len(c.Rules.KeyFingerprints) > 0 && !slices.Contains(c.Rules.KeyFingerprints, s.KeyFingerprint):
+			c.refuse(KeyNotAllowed, "", "part %d: the key %s is not one of those that are pinned", i+1, s.KeyFingerprint)
+		case len(c.Rules.Signers) > 0 && !slices.Contains(c.Rules.Signers, s.Principal):
+			c.refuse(SignerNotAllowed, "", "part %d was signed by %q, who is not one of those who may", i+1, clip(s.Principal))
+		case c.Rules.AllowedSigners != nil:
+			c.checkAllowedPart(i, s)
+		}
+	}
+}
+
+func (c *checker) checkAllowedPart(i int, s *receipt.Signer) {
+	for _, key := range c.Rules.AllowedSigners.Keys() {
+		if key.Fingerprint() == s.KeyFingerprint {
+			if _, refusal := c.allowedPrincipal(s.Principal, key); refusal != nil {
+				c.refuse(refusal.Code, refusal.Hint, "part %d: %s", i+1, refusal.Message)
+			}
+			return
+		}
+	}
+	c.refuse(SignerNotAllowed, "", "part %d: the key %s is not among the allowed signers", i+1, s.KeyFingerprint)
 }
 
 // signatureReason sorts an error of package sshsig.
