@@ -13,6 +13,7 @@ const (
 	GitFailed   diag.Code = "fingerprint-git-failed"   // git gave an error, or an answer that cannot be read
 	NoRepo      diag.Code = "fingerprint-no-repo"      // a folder is not part of a Git repository, or has no working tree
 	Ownership   diag.Code = "fingerprint-ownership"    // git does not read a repository that belongs to somebody else
+	NoObject    diag.Code = "fingerprint-no-object"    // a file's content is not in this clone: a partial one, or broken
 	NoCommit    diag.Code = "fingerprint-no-commit"    // a commit is not in this clone, or there is no commit yet
 	BadRevision diag.Code = "fingerprint-bad-revision" // a text is neither HEAD, nor a full commit id, nor a plain ref
 	BadScope    diag.Code = "fingerprint-bad-scope"    // a path of a scope, an exclusion or an output is not a plain one
@@ -30,7 +31,7 @@ func CannotTell(err error) bool {
 		return err != nil
 	}
 	switch e.Code {
-	case GitMissing, GitFailed, NoRepo, Ownership, Limit:
+	case GitMissing, GitFailed, NoRepo, NoObject, Ownership, Limit:
 		return true
 	}
 	return false

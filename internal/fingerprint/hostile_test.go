@@ -172,8 +172,8 @@ func nothingIsExecuted(t *testing.T, old bool) {
 			return err
 		},
 		"missing blob": func() error {
-			if err := r.readBlobs([]string{missing}, nil, nil); diag.CodeOf(err) != Incomplete {
-				return fmt.Errorf("error %v, want code %s", err, Incomplete)
+			if err := r.readBlobs([]string{missing}, nil, nil); diag.CodeOf(err) != NoObject {
+				return fmt.Errorf("error %v, want code %s", err, NoObject)
 			}
 			return nil
 		},

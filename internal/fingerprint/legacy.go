@@ -317,8 +317,8 @@ func (t *linkTree) follow(p string) (string, bool) {
 	return "", false
 }
 
-// LegacyWorkingTree computes the original's digest of the working tree: the tracked files as they lie there. It is for
-// writing a receipt that the original accepts. What is not a regular file inside the repository is left out.
+// LegacyWorkingTree computes the original's digest of the working tree: the tracked files as they lie there. It is
+// for writing a receipt that the original accepts. What is not a regular file inside the repository is left out.
 func (r *Repo) LegacyWorkingTree(paths []string) (*LegacyDigest, error) {
 	scope, err := legacyScope(paths)
 	if err != nil {

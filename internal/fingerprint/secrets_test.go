@@ -41,6 +41,18 @@ func TestStripURL(t *testing.T) {
 	}
 }
 
+func TestRemote(t *testing.T) {
+	c := newClone(t)
+	if got := c.open().Remote(); got != "" {
+		t.Errorf("Remote() = %q without a remote", got)
+	}
+	c.git("remote", "add", "origin", "https://x-access-token:ghs_secret@example.com/o/r.git?t=secret")
+	c.git("config", "url.https://evil:secret@example.org/.insteadOf", "https://x-access-token")
+	if got, want := c.open().Remote(), "https://example.com/o/r.git"; got != want {
+		t.Errorf("Remote() = %q, want %q", got, want)
+	}
+}
+
 func TestStripSecrets(t *testing.T) {
 	t.Setenv("HOME", home+"me")
 	in := []string{"tests", "--token=abc", "--api-key", "abc", "-k", "x and y", "--password", "--index=https://u:p@host/x",

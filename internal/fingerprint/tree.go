@@ -288,6 +288,9 @@ func (b bodyReader) all(size int64) ([]byte, error) {
 	return text, err
 }
 
+// missingHint is the next step where an object is missing.
+const missingHint = "fetch it: a partial clone does not have all objects, and nothing is fetched here"
+
 // readBlobs gives the content of objects to use, in the order of ids, from one run of git. use may read less than
 // all.
 func (r *Repo) readBlobs(ids, env []string, use func(i int, size int64, body bodyReader) error) error {
@@ -301,7 +304,10 @@ func (r *Repo) readBlobs(ids, env []string, use func(i int, size int64, body bod
 	}
 	err = readBatch(bufio.NewReaderSize(pipe, 1<<18), ids, use)
 	if gitErr := wait(); gitErr != nil && (err == nil || diag.CodeOf(err) == "") {
-		return gitErr // the cause of a stream that ended early
+		if diag.CodeOf(gitErr) == GitFailed { // the cause of a stream that ended early
+			return diag.Errorf(NoObject, missingHint, "objects cannot be read: %w", gitErr)
+		}
+		return gitErr
 	}
 	return err
 }
@@ -315,7 +321,7 @@ func readBatch(in *bufio.Reader, ids []string, use func(i int, size int64, body 
 		}
 		fields := strings.Fields(string(line))
 		if len(fields) != 3 || fields[0] != id || fields[1] != "blob" {
-			return diag.Errorf(Incomplete, "fetch it: a partial clone does not have all objects",
+			return diag.Errorf(NoObject, missingHint,
 				"object %s is not in this clone, or is no file: git says %s", id, shortQuote(string(line)))
 		}
 		size, err := strconv.ParseInt(fields[2], 10, 64)

@@ -274,6 +274,25 @@ func TestSameContentSameDigest(t *testing.T) {
 	check("SHA-256 repository", long.dir, "HEAD")
 }
 
+// TestPartialClone: objects that were never fetched are not fetched now, and without them nothing can be told.
+func TestPartialClone(t *testing.T) {
+	c := newClone(t)
+	c.write("src/a.py", "1\n", "tests/t.py", "t\n")
+	c.commit()
+	c.git("config", "uploadpack.allowFilter", "true")
+	dir := filepath.Join(t.TempDir(), "partial")
+	runGit(t, "", "clone", "-q", "--filter=blob:none", "--no-checkout", "file://"+c.dir, dir)
+	r := must[*Repo](t)(Open(context.Background(), dir))
+	if _, err := r.AtCommit("HEAD", scope(t, "src"), Options{}); diag.CodeOf(err) != NoObject || !CannotTell(err) {
+		t.Errorf("AtCommit without the blobs: %v, want code %s", err, NoObject)
+	}
+	runGit(t, dir, "checkout", "-q", "HEAD", "--", "src") // fetches what it checks out
+	got := must[*Manifest](t)(r.AtCommit("HEAD", scope(t, "src"), Options{}))
+	if want := c.atHead(scope(t, "src")); got.Digest() != want.Digest() {
+		t.Errorf("AtCommit with the blobs of the scope:\n%swant\n%s", got.Canonical(), want.Canonical())
+	}
+}
+
 // TestEmptyScope: rows A7 and B3. A scope with nothing in it is an error wherever it comes from.
 func TestEmptyScope(t *testing.T) {
 	c := newClone(t)

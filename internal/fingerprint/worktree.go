@@ -48,6 +48,11 @@ func (r *Repo) stage() (*staging, error) {
 	if err != nil {
 		return nil, diag.Errorf(Incomplete, "make the temporary folder writable", "%w", err)
 	}
+	if real, err := filepath.EvalSymlinks(dir); err != nil || insideDir(r.dir, real) {
+		os.RemoveAll(dir)
+		return nil, diag.Errorf(Incomplete, "set TMPDIR to a folder outside the repository",
+			"the temporary folder lies in the working tree")
+	}
 	s := &staging{repo: r, dir: dir, env: []string{
 		"GIT_INDEX_FILE=" + filepath.Join(dir, "index"),
 		"GIT_OBJECT_DIRECTORY=" + filepath.Join(dir, "objects"),
@@ -62,6 +67,16 @@ func (r *Repo) stage() (*staging, error) {
 		return nil, diag.Errorf(Incomplete, "", "the index cannot be read: %w", err)
 	}
 	return s, nil
+}
+
+// insideDir reports whether a path without links lies in the folder dir.
+func insideDir(dir, p string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return true
+	}
+	rel, err := filepath.Rel(real, p)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (s *staging) close() { os.RemoveAll(s.dir) }

@@ -325,6 +325,23 @@ func TestNothingIsWritten(t *testing.T) {
 	}
 }
 
+// TestTemporaryFolder: a copy of the index among the files would be one of them.
+func TestTemporaryFolder(t *testing.T) {
+	c := newClone(t)
+	c.write("src/a", "1\n", "tmp/x", "")
+	c.commit()
+	c.link("tmp", "linked")
+	for _, dir := range []string{"tmp", "linked"} {
+		t.Setenv("TMPDIR", filepath.Join(c.dir, dir))
+		if _, err := c.open().WorkingTree(scope(t, "src"), Options{}); diag.CodeOf(err) != Incomplete {
+			t.Errorf("WorkingTree with TMPDIR in the tree: %v, want code %s", err, Incomplete)
+		}
+	}
+	if left := must[[]os.DirEntry](t)(os.ReadDir(filepath.Join(c.dir, "tmp"))); len(left) != 1 {
+		t.Errorf("temporary files are left: %v", left)
+	}
+}
+
 func TestOutputs(t *testing.T) {
 	c := newClone(t)
 	outside := t.TempDir()
