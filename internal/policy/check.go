@@ -81,13 +81,15 @@ type checker struct {
 	// ended is when the run ended, the time of a signature; now where the receipt has no usable time.
 	ended time.Time
 	head  string // commit id of HEAD; "": unknown
+	asked map[string]keyList
 	// manifest has the entries of the scope at HEAD; nil where they could not be read.
 	manifest *fingerprint.Manifest
 }
 
 // Check holds a receipt against the rules. Every check that can be made is made; the order is that of the reasons.
 func Check(ctx context.Context, in Inputs) *Report {
-	c := &checker{Inputs: in, Report: &Report{Format: in.Receipt.Format}, p: &in.Receipt.Predicate, ended: in.Now}
+	c := &checker{Inputs: in, Report: &Report{Format: in.Receipt.Format}, p: &in.Receipt.Predicate, ended: in.Now,
+		asked: map[string]keyList{}}
 	c.checkFormat()
 	c.checkTimes()
 	c.checkSignatures(ctx)

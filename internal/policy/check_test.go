@@ -82,6 +82,27 @@ func (w without) Keys(ctx context.Context, user string) ([]sshsig.PublicKey, err
 	return w.Source.Keys(ctx, user)
 }
 
+// TestKeysOnce: however many signatures a receipt brings, each account is asked for once.
+func TestKeysOnce(t *testing.T) {
+	w := newWorld(t)
+	d := w.draft()
+	for range 5 {
+		d.signers = append(d.signers, newKey(t, t.TempDir(), "stranger"))
+	}
+	r, err := receipt.Parse("x", d.seal(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &asked{Source: forge.Folder(w.keys)}
+	rules := &Rules{Signers: []string{"alice", "bob"}}
+	wantWarning(t, Check(context.Background(), Inputs{Receipt: r, Repo: w.repo, Rules: rules, Keys: source,
+		Now: worldClock}), SignerNotAllowed)
+	slices.Sort(source.names)
+	if !slices.Equal(source.names, []string{"alice", "bob"}) {
+		t.Errorf("asked for %q, want each once", source.names)
+	}
+}
+
 // TestParts: those who signed the parts of a merged receipt may sign, too.
 func TestParts(t *testing.T) {
 	w := newWorld(t)

@@ -235,8 +235,24 @@ func (c *checker) allowedPrincipal(claimed string, key sshsig.PublicKey) (string
 	return "", &Refusal{SignerNotAllowed, printable(err.Error()), diag.HintOf(err)}
 }
 
-// keysOf asks for the keys of an account whose name is on the list. Keys and a refusal may come together.
+// keyList is what a source of keys answered.
+type keyList struct {
+	keys    []sshsig.PublicKey
+	refusal *Refusal
+}
+
+// keysOf asks for the keys of an account whose name is on the list, once: how many signatures there are is the signer's
+// choice. Keys and a refusal may come together.
 func (c *checker) keysOf(ctx context.Context, name string) ([]sshsig.PublicKey, *Refusal) {
+	answer, known := c.asked[name]
+	if !known {
+		answer.keys, answer.refusal = c.askKeys(ctx, name)
+		c.asked[name] = answer
+	}
+	return answer.keys, answer.refusal
+}
+
+func (c *checker) askKeys(ctx context.Context, name string) ([]sshsig.PublicKey, *Refusal) {
 	if err := forge.CheckName(name); err != nil {
 		return nil, &Refusal{SignerName, printable(err.Error()), diag.HintOf(err)}
 	}

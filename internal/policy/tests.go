@@ -97,17 +97,9 @@ func (c *checker) checkSkips(skipped []string) {
 		}
 		return
 	}
-	var unexpected, stale []string
-	for _, id := range skipped {
-		if !slices.Contains(c.Rules.ExpectedSkips, id) {
-			unexpected = append(unexpected, id)
-		}
-	}
-	for _, id := range c.Rules.ExpectedSkips {
-		if !slices.Contains(skipped, id) {
-			stale = append(stale, id)
-		}
-	}
+	// Sets, because both lists may be long and one of them is the signer's.
+	unexpected := slices.DeleteFunc(slices.Clone(skipped), inSet(c.Rules.ExpectedSkips))
+	stale := slices.DeleteFunc(slices.Clone(c.Rules.ExpectedSkips), inSet(skipped))
 	if len(unexpected) > 0 {
 		c.refuse(Skipped, "a skipped test proves nothing: --allow-skipped, or --expected-skips FILE with their ids",
 			"%d tests were skipped: %s", len(unexpected), ids(unexpected))
@@ -116,6 +108,15 @@ func (c *checker) checkSkips(skipped []string) {
 		c.refuse(StaleSkip, "take them off the list", "%d tests are expected to be skipped and were not: %s", len(stale),
 			ids(stale))
 	}
+}
+
+// inSet reports of an id whether it is in the list.
+func inSet(list []string) func(string) bool {
+	set := make(map[string]bool, len(list))
+	for _, id := range list {
+		set[id] = true
+	}
+	return func(id string) bool { return set[id] }
 }
 
 // checkCollected holds the list of collected tests against the results. The original's list must be that of the
@@ -180,11 +181,12 @@ func (c *checker) checkRequired(by map[string][]string) {
 		}
 	}
 	var missing, skipped []string
+	expected := inSet(c.Rules.ExpectedSkips)
 	for _, id := range c.Rules.RequiredTests {
 		switch {
 		case outcome[id] == "":
 			missing = append(missing, id)
-		case outcome[id] == receipt.Skipped && !slices.Contains(c.Rules.ExpectedSkips, id) && c.Rules.AllowSkipped:
+		case outcome[id] == receipt.Skipped && !expected(id) && c.Rules.AllowSkipped:
 			skipped = append(skipped, id) // without allow_skipped it is refused as a skip
 		}
 	}

@@ -22,7 +22,7 @@ type Limits struct {
 const (
 	maxBytes  = 64 << 20
 	maxDepth  = 64      // receipts have 10 levels; what is left is for metadata
-	maxValues = 4 << 20 // "[[],[],…" needs twenty times its size in memory
+	maxValues = 2 << 20 // "[{},{},…" needs forty times its size in memory; 100,000 tests have half as many
 	maxDigits = 4300    // Python's own limit on the digits of an integer (sys.int_info.default_max_str_digits)
 )
 
