@@ -190,9 +190,16 @@ func (w *warp) operands(in *ins, lane int) (list []Operand) {
 
 // finding makes a finding about a lane.
 func (w *warp) finding(in *ins, lane int, class Class, format string, args ...any) *Finding {
+	f := w.unread(in, lane, class, format, args...)
+	f.Operands = w.operands(in, lane)
+	return f
+}
+
+// unread makes a finding without looking at registers.
+func (w *warp) unread(in *ins, lane int, class Class, format string, args ...any) *Finding {
 	c := w.cta
 	f := &Finding{Class: class, Message: fmt.Sprintf(format, args...), Count: 1, Instr: in.src, Block: c.id,
-		Thread: w.thread(lane), Warp: w.index, Lane: lane, Operands: w.operands(in, lane), block: c.number,
+		Thread: w.thread(lane), Warp: w.index, Lane: lane, block: c.number,
 		order: c.worker.findings.made}
 	f.PTX, f.Source = c.grid.prog.place(in.src)
 	c.worker.findings.made++

@@ -105,6 +105,7 @@ const stateBytes = 64
 // blockRacing is the state of a block.
 type blockRacing struct {
 	worker *racing
+	owner  *worker
 	shared []cell
 	known  [][]uint32 // known[x][y]: up to which stamp warp x has accesses of warp y behind it
 	floor  []uint32   // floor[x]: up to which stamp warp x has accesses of all other warps behind it
@@ -135,7 +136,7 @@ func newRacing(g *grid) racing {
 }
 
 func newBlockRacing(b *blockShadow) blockRacing {
-	r := blockRacing{worker: &b.worker.racing}
+	r := blockRacing{worker: &b.worker.racing, owner: b.cta.worker}
 	if !b.worker.race {
 		return r
 	}
@@ -382,6 +383,22 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 		}
 	}
 	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
+	if value != nil && !value.used {
+		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old})
+		return
+	}
+	if known := r.worker.pairs[pair]; known != nil {
+		known.Count++
+		return
+	}
+	f := w.raceWith(in, t, verb, past, old)
+	f.Operands = w.operands(in, t.lane)
+	r.worker.pairs[pair] = f
+}
+
+// raceWith makes the finding about a race with a former access, without the values of registers.
+func (w *warp) raceWith(in *ins, t *touch, verb, past string, old *former) *Finding {
+	g := w.cta.grid
 	id := int(old.block) - 1
 	size := g.launch.Grid
 	other := &warp{cta: w.cta, index: int(old.warp)}
@@ -389,18 +406,10 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 	former := &Access{Write: past == "written", Thread: other.thread(int(old.lane)), Instr: there.src,
 		Block: Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}}
 	former.PTX, former.Source = g.prog.place(there.src)
-	const format = "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s"
-	args := []any{verb, former.Thread, former.Block, past, g.prog.spot(there)}
-	var f *Finding
-	if value != nil && !value.used {
-		f = w.raceAt(in, t, format, args...)
-		r.wait(value, pair, f)
-	} else {
-		f = r.report(w, in, t, pair, format, args...)
-	}
-	if f != nil {
-		f.Former = former
-	}
+	f := w.raceAt(in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
+		former.Thread, former.Block, past, g.prog.spot(there))
+	f.Former = former
+	return f
 }
 
 // lastWriter is the instruction that wrote a byte of a buffer last, or the byte nearest to it that was written; nil
@@ -441,6 +450,7 @@ func (r *blockRacing) report(w *warp, in *ins, t *touch, pair [2]int32, format s
 		return nil
 	}
 	f := w.raceAt(in, t, format, args...)
+	f.Operands = w.operands(in, t.lane)
 	r.worker.pairs[pair] = f
 	return f
 }
@@ -451,7 +461,7 @@ func (w *warp) raceAt(in *ins, t *touch, format string, args ...any) *Finding {
 	if t.buffer != nil {
 		name, at = t.buffer.name, t.buffer.base+t.offset
 	}
-	f := w.finding(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
+	f := w.unread(in, t.lane, Race, format, append(args, fmt.Sprintf("byte %d of %s", t.offset, name))...)
 	f.Address, f.Buffer = at, name
 	return f
 }

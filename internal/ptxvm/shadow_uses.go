@@ -82,10 +82,17 @@ type loaded struct {
 	races []waitingRace
 }
 
-// waitingRace is a race that is reported if the value is used.
+// waitingRace is a race that is reported if the value is used. Most never are: what it says is put together then.
 type waitingRace struct {
-	pair [2]int32
-	f    *Finding
+	pair       [2]int32
+	verb, past string
+	in         *ins
+	old        former
+	block      Dim
+	number     int // of the block
+	warp       int
+	memory     touch // where, without what
+	operands   []Operand
 }
 
 // held are the values that the lanes of a warp have in a register; nil for one that is not followed.
@@ -364,7 +371,7 @@ func (r *blockRacing) used(v *loaded) {
 			if known := r.worker.pairs[race.pair]; known != nil {
 				known.Count++
 			} else {
-				r.worker.pairs[race.pair] = race.f
+				r.worker.pairs[race.pair] = race.finding(r)
 			}
 		}
 		open = append(open, v.from...)
@@ -373,10 +380,20 @@ func (r *blockRacing) used(v *loaded) {
 }
 
 // wait keeps a race until its value is used.
-func (r *blockRacing) wait(v *loaded, pair [2]int32, f *Finding) {
+func (r *blockRacing) wait(v *loaded, w *warp, t *touch, x waitingRace) {
 	r.worker.following.live++
 	r.made++
-	v.races = append(v.races, waitingRace{pair, f})
+	x.block, x.number, x.warp, x.operands = w.cta.id, w.cta.number, w.index, w.operands(x.in, t.lane)
+	x.memory = touch{space: t.space, lane: t.lane, buffer: t.buffer, offset: t.offset}
+	v.races = append(v.races, x)
+}
+
+// finding is the race as it is told. The block that it was seen in may have ended.
+func (x *waitingRace) finding(r *blockRacing) *Finding {
+	w := &warp{cta: &cta{grid: r.worker.grid, worker: r.owner, id: x.block, number: x.number}, index: x.warp}
+	f := w.raceWith(x.in, &x.memory, x.verb, x.past, &x.old)
+	f.Operands = x.operands
+	return f
 }
 
 // keepRead enters a load of a word.
