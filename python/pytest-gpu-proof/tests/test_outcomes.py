@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_gpu_proof.outcomes import arguments_without_secrets, without_secrets
+from pytest_gpu_proof.outcomes import Execution, arguments_without_secrets, without_secrets
 
 MARKED = "pytestmark = pytest.mark.gpu_proof\n"
 
@@ -166,6 +167,18 @@ def test_third():
     assert result.ret != 0 and not repository.receipt.exists()
 
 
+def test_row_a3_a_run_that_was_stopped_behind_its_last_test(repository: Any) -> None:
+    repository.write(
+        "conftest.py", "import pytest\ndef pytest_runtest_logfinish():\n    pytest.exit('enough', returncode=0)\n"
+    )
+    result = repository.run(MARKED + "def test_only():\n    pass\n")
+    said = repository.results()
+    assert (said["finished"], said["exit_status"]) == (False, 0) and repository.outcomes() == {
+        "test_only": ("passed", "call")
+    }
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
+
+
 @pytest.mark.parametrize("option", ["-x", "--maxfail=1"])
 def test_row_a3_maxfail_leaves_a_run_unfinished(repository: Any, option: str) -> None:
     repository.run(MARKED + "def test_1():\n    assert 0\n\ndef test_2():\n    pass\n", option)
@@ -246,6 +259,27 @@ def test_good():
     flaky, good = repository.results()["tests"]
     assert (flaky["outcome"], flaky["reruns"], good["reruns"]) == ("passed", 1, 0)
     assert flaky["checks"] == [{"name": "twice", "outcome": "passed", "metadata": {}}], "of the last attempt alone"
+
+
+def report(when: str, outcome: str = "passed") -> Any:
+    return SimpleNamespace(when=when, outcome=outcome, duration=0.5, longrepr="why" if outcome == "failed" else None)
+
+
+def test_an_attempt_that_is_made_again_leaves_no_phases() -> None:
+    run = Execution()
+    for given in (report("setup"), report("call"), report("teardown", "rerun"), report("setup")):
+        run.add(given)
+    assert not run.finished and run.outcome() == ("error", "setup", "it did not come to its end")
+    run.add(report("call"))
+    run.add(report("teardown"))
+    assert run.outcome() == ("passed", "call", "") and run.reruns == 1
+
+
+def test_a_later_report_of_a_phase_makes_no_failure_good() -> None:
+    run = Execution()  # as pytest-subtests reports a test before pytest 9
+    for given in (report("setup"), report("call", "failed"), report("call"), report("teardown")):
+        run.add(given)
+    assert run.outcome() == ("failed", "call", "why")
 
 
 def test_failures_of_subtests_count(repository: Any) -> None:

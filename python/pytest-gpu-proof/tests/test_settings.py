@@ -172,7 +172,14 @@ def test_gpu_required(repository: Any, monkeypatch: pytest.MonkeyPatch, present:
     assert repository.outcomes() == {"test_both": both, "test_good": ("passed", "call")}
 
 
-@pytest.mark.parametrize("tests", [REQUIRED, "@pytest.mark.gpu_proof\ndef test_s():\n    pytest.skip()\n"])
+SKIPS = {
+    "proof and required": REQUIRED,
+    "proof": "@pytest.mark.gpu_proof\ndef test_s():\n    pytest.skip()\n",
+    "required": GOOD + "\n@pytest.mark.gpu_required\ndef test_needs():\n    pass\n",
+}
+
+
+@pytest.mark.parametrize("tests", SKIPS.values(), ids=SKIPS)
 def test_fail_on_skip(repository: Any, monkeypatch: pytest.MonkeyPatch, tests: str) -> None:
     monkeypatch.setattr("pytest_gpu_proof.plugin.gpu_present", lambda: False)
     result = repository.run(tests, "--gpu-proof-fail-on-skip")

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import sys
+import termios
 from typing import Any
 
 import pytest
@@ -164,6 +165,36 @@ def test_the_module_is_the_binary(repository: Any) -> None:
     assert done.stdout == repository.verify().stdout
     refused = subprocess.run([*command[:-2]], capture_output=True, text=True, check=False)
     assert refused.returncode == 1, "without an allow-list nothing is accepted"
+
+
+def test_a_passphrase_is_asked_for_on_the_terminal(repository: Any) -> None:
+    key = repository.home / "locked"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "open sesame", "-f", str(key)], check=True)
+    repository.write("tests/test_kernel.py", "import pytest\n\n" + GOOD)
+    repository.commit()
+    options = (f"--gpu-proof-key={key}", "--gpu-proof-signer=ada")
+    command = [sys.executable, "-m", "pytest", *repository.arguments(options, False)]
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(command, cwd=repository.path, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while chunk := _read(ours):
+        seen += chunk
+        if b"Passphrase for" in chunk:
+            while termios.tcgetattr(ours)[3] & termios.ECHO and process.poll() is None:
+                os.sched_yield()  # until what is typed is no longer shown
+            os.write(ours, b"open sesame\n")
+    os.close(ours)
+    assert process.wait() == 0, seen.decode()
+    assert b"Passphrase for" in seen and b"open sesame" not in seen and repository.receipt.exists()
+
+
+def _read(terminal: int) -> bytes:
+    """What was written next; nothing when the other side is closed, which Linux tells as an error."""
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
 
 
 def test_a_missing_binary_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -62,17 +62,11 @@ class Execution:
             self.reruns += 1
         elif report.when not in ("setup", "call", "teardown"):
             self.crashed = _reason(report) or "the process that ran it died"
-        elif hasattr(report, "context"):  # of a subtest: it decides nothing but a failure
-            if report.outcome == "failed":
-                self._keep("call", report)
         else:
-            self._keep(report.when, report)
-
-    def _keep(self, when: str, report: Any) -> None:
-        phase = Phase(report.outcome, hasattr(report, "wasxfail"), float(report.duration), _reason(report))
-        before = self.phases.get(when)
-        if before is None or before.outcome != "failed":
-            self.phases[when] = phase
+            phase = Phase(report.outcome, hasattr(report, "wasxfail"), float(report.duration), _reason(report))
+            # A subtest reports a call before the test itself does; one that failed is not made good by a later one.
+            if report.when not in self.phases or self.phases[report.when].outcome != "failed":
+                self.phases[report.when] = phase
 
     @property
     def finished(self) -> bool:

@@ -153,7 +153,7 @@ class Recorder:
     def _sign(self, file: Path) -> bool:
         settings = self._settings
         arguments = [f"--results={file}", f"--repo={settings.root}", f"--out={settings.out}"]
-        arguments.append(f"--format={settings.format}")
+        arguments += [f"--format={settings.format}", "--yes"]  # who enables receipts has been asked
         if settings.signing_backend == "none":
             arguments.append("--unsigned")
         for flag, value in (("key", settings.key), ("github-user", settings.github_user), ("signer", settings.signer),
