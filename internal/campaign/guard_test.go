@@ -59,3 +59,21 @@ output = { name = "output", dims = ["B", "S", "H"] }
 		t.Errorf("health: %+v", sum.Health)
 	}
 }
+
+// TestWriteToldOnce: where the emulator has said in which line an input is written, that it was changed is not said
+// again; without a place it is.
+func TestWriteToldOnce(t *testing.T) {
+	placed := verdict.Finding{Kind: string(verdict.InputModified), Sentence: "k.cu:4", Site: &verdict.Site{Line: 4}}
+	for _, tt := range []struct {
+		findings []verdict.Finding
+		guarded  bool
+		want     int
+	}{{[]verdict.Finding{placed}, true, 1}, {nil, true, 1}, {[]verdict.Finding{placed}, false, 0}} {
+		res := &verdict.Result{Verdict: verdict.Pass}
+		s := &subject{guardInputs: tt.guarded}
+		s.conclude(res, observed{findings: tt.findings, modified: []string{"x"}}, true)
+		if len(res.Findings) != tt.want || tt.want == 1 && res.Reason != verdict.InputModified {
+			t.Errorf("guarded %v: findings %v, reason %q, want %d", tt.guarded, res.Findings, res.Reason, tt.want)
+		}
+	}
+}
