@@ -104,6 +104,15 @@ func TestToolsOfTheSystem(t *testing.T) {
 		}
 		return
 	}
+	foreign := fake("foreign", 0o755, "exit 1\n")
+	for uid, want := range map[int]int{1234: 0, overflowUser: 1, 0: 1} {
+		if err := os.Chown(foreign, uid, -1); err != nil {
+			t.Fatal(err)
+		}
+		if got := (tool{places: []string{foreign}}).find(); len(got) != want {
+			t.Errorf("find() of a program of user %d = %q, want %d", uid, got, want)
+		}
+	}
 	good := fake("good", 0o755, "[ -z \"$HOME\" ] && echo 0, GPU-1, H200, 1, 1 MiB, 9.0\n")
 	failing := fake("failing", 0o755, "echo 0, GPU-1, H200, 1, 1 MiB, 9.0; exit 9\n")
 	long := fake("long", 0o755, "head -c 2000000 /dev/zero\n")

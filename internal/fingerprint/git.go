@@ -61,7 +61,6 @@ var hardened = []setting{
 	{"core.trustctime", "true"},
 	{"core.safecrlf", "false"},
 	{"core.quotePath", "true"},
-	{"core.precomposeUnicode", "false"},
 	{"core.looseCompression", "0"}, // temporary objects only
 	{"credential.helper", ""},
 	{"diff.external", ""},
@@ -78,7 +77,7 @@ var hardened = []setting{
 // kept are the variables of the environment that git sees: where programs and temporary files are. Everything else
 // stays behind, GIT_DIR, GIT_INDEX_FILE, GIT_EXEC_PATH and GIT_TRACE among it.
 var kept = []string{"PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
-	"SystemRoot", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", "PATHEXT", "ComSpec"}
+	"GIT_DISCOVERY_ACROSS_FILESYSTEM", "SystemRoot", "SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", "PATHEXT", "ComSpec"}
 
 // git is the program and how it is run.
 type git struct {

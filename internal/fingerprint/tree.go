@@ -62,7 +62,10 @@ func (r *Repo) AtCommit(rev string, s Scope, o Options) (*Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, r.hash(m, found, nil)
+	if err := r.hash(m, found, nil); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // CompareCommits lists the entries of the scope that differ between two commits: blob, mode, link or submodule. It

@@ -429,6 +429,39 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestUnreadableHead: row A10. Where HEAD, its commit or its tree cannot be read, there is an error and no manifest.
+func TestUnreadableHead(t *testing.T) {
+	for name, damage := range map[string]func(c *clone){
+		"garbage":        func(c *clone) { c.write(".git/HEAD", "garbage\n") },
+		"no such branch": func(c *clone) { c.write(".git/HEAD", "ref: refs/heads/none\n") },
+		"no such commit": func(c *clone) { c.write(".git/HEAD", strings.Repeat("1", 40)+"\n") },
+		"no commit":      func(c *clone) { c.removeObject("HEAD") },
+		"no tree":        func(c *clone) { c.removeObject("HEAD^{tree}") },
+		"no blob":        func(c *clone) { c.removeObject("HEAD:src/a") },
+	} {
+		c := newClone(t)
+		c.write("src/a", "1\n")
+		c.commit()
+		damage(c)
+		r, err := Open(context.Background(), c.dir)
+		if err == nil {
+			var m *Manifest
+			if m, err = r.AtCommit("HEAD", scope(t, "src"), Options{}); m != nil && err != nil {
+				t.Errorf("%s: a manifest beside the error %v", name, err)
+			}
+		}
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// removeObject takes a loose object away.
+func (c *clone) removeObject(rev string) {
+	id := c.git("rev-parse", rev)
+	c.remove(filepath.Join(".git", "objects", id[:2], id[2:]))
+}
+
 // TestOddFolder: the repository itself lies in a folder with an odd name.
 func TestOddFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a:b \"c\"\nd\\é")

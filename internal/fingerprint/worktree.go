@@ -326,8 +326,10 @@ func (r *Repo) WorkingTree(s Scope, o Options) (*Manifest, error) {
 	if m.Ignored, err = st.ignored(s); err != nil {
 		return nil, err
 	}
-	m.Outputs, err = r.Outputs(o.Outputs)
-	return m, err
+	if m.Outputs, err = r.Outputs(o.Outputs); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // Dirty lists the paths of the scope that differ from HEAD: changed, staged, untracked, or a submodule with changes
