@@ -141,9 +141,10 @@ def test_alias():
     assert list(repository.outcomes()) == ["test_mine", "test_alias"]
 
 
-def test_collecting_alone_writes_nothing(repository: Any) -> None:
+@pytest.mark.parametrize("option", ["--collect-only", "--fixtures", "--fixtures-per-test", "--cache-show"])
+def test_a_look_writes_nothing(repository: Any, option: str) -> None:
     repository.receipt.write_text("{}")
-    result = repository.run(GOOD, "--collect-only")
+    result = repository.run(GOOD, option)
     assert result.ret == 0 and repository.receipt.read_text() == "{}" and not repository.results_file.exists()
 
 

@@ -83,6 +83,18 @@ def test_row_a12_a_failed_run_removes_the_old_receipt_too(repository: Any) -> No
     assert repository.receipt.exists() and not (repository.path / "gpu-proof.json.old").exists()
 
 
+def test_a_result_file_that_cannot_be_written_is_told(repository: Any) -> None:
+    result = repository.run(GOOD, "--gpu-proof-results=nowhere/results.json", "-p", "no:terminal")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
+    assert "the result file cannot be written" in result.stderr.str()
+
+
+@pytest.mark.parametrize("option", ["--setup-only", "--setup-plan"])
+def test_tests_that_were_only_set_up_are_not_signed(repository: Any, option: str) -> None:
+    repository.run(GOOD, option)
+    assert repository.outcomes() == {"test_good": ("error", "call")} and not repository.receipt.exists()
+
+
 def test_best_effort_leaves_the_exit_status(repository: Any) -> None:
     result = repository.run(GOOD, "--gpu-proof-key=nowhere/key", "--gpu-proof-signer=ada", "--gpu-proof-best-effort",
                             sign=False)  # fmt: skip

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 Compare = Callable[[Any, Any], Any]
 
+# Options with which pytest runs no test, and a receipt is neither made nor moved.
+LOOKING_ON = ("collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow")
+
 CLIENT = pytest.StashKey["Client"]()
 CODE = pytest.StashKey[Callable[[], str]]()
 NONCE = pytest.StashKey[str]()
@@ -39,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "gpu_proof: the test belongs to the proof: its outcome is in the receipt")
     config.addinivalue_line("markers", "gpu_equivalence: another name of gpu_proof")
     config.addinivalue_line("markers", "gpu_required: the test is skipped where there is no GPU")
-    if not config.getoption("gpu_proof_enable") or config.getoption("collectonly"):
+    if not config.getoption("gpu_proof_enable") or any(config.getoption(name, None) for name in LOOKING_ON):
         return
     settings = options.load(config)
     if settings.required_marker not in ("gpu_proof", "gpu_equivalence"):

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -145,9 +146,13 @@ class Recorder:
             return False
         results = self._results(session, collected, tests, end)
         file = self._settings.results or Path(self._directory) / "results.json"
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
-            json.dump(results, f, indent=1, allow_nan=False)
-            f.write("\n")
+        try:
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as f:
+                json.dump(results, f, indent=1, allow_nan=False)
+                f.write("\n")
+        except OSError as exc:
+            self._say(f"the result file cannot be written: {exc}")
+            return False
         return self._sign(file)
 
     def _sign(self, file: Path) -> bool:
@@ -327,10 +332,13 @@ class Recorder:
     # ---- the terminal ----------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
+        line = "[gpu-proof] " + text
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
+        if reporter is None:  # -p no:terminal
+            print(line, file=sys.stderr)
+        else:
             self._below()
-            reporter.write_line("[gpu-proof] " + text.removeprefix("[gpu-proof] "))
+            reporter.write_line(line)
 
     def _below(self) -> None:
         """Goes below the dots of the tests, whoever printed them: what the binary says of itself comes there, too."""
