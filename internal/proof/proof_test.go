@@ -2,6 +2,8 @@ package proof
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -113,5 +115,35 @@ func TestPanic(t *testing.T) {
 		Getenv: func(string) string { panic("oops") }})
 	if status != exitNotRun || !strings.Contains(err.String(), "internal error: oops") {
 		t.Errorf("Main = %d, %q", status, err.String())
+	}
+}
+
+// TestWriteFile: a receipt appears whole, may be read by all, and leaves nothing beside it; a link stays a link.
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	file, link := filepath.Join(dir, "gpu-proof.json"), filepath.Join(dir, "link.json")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, link} {
+		if err := writeFile(path, []byte(path)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != path {
+			t.Errorf("the file has %q (%v), want %q", got, err, path)
+		}
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("the file has mode %v (%v), want 0644", info.Mode(), err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+		t.Errorf("the directory has %v (%v), want the file and the link", entries, err)
+	}
+	if err := writeFile(dir, nil); err == nil {
+		t.Error("a directory is written to")
+	}
+	if err := writeFile(filepath.Join(dir, "no", "x"), nil); err == nil {
+		t.Error("a file in a directory that is not there is written")
 	}
 }

@@ -161,7 +161,8 @@ const maxPTX = 64 << 20
 // may have been made to waste it.
 func (v *verifier) recheck(ctx context.Context, out *verdict, kernels bool) error {
 	if len(out.Refusals) > 0 {
-		out.Notes = append(out.Notes, "challenges were not computed again: the receipt is refused already")
+		out.Warnings = append(out.Warnings, finding{Code: string(challenge.Unchecked),
+			Message: "challenges were not computed again: the receipt is refused already"})
 		return nil
 	}
 	challenges := out.receipt.Predicate.Challenges
