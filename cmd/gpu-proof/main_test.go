@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"literal": withLiteral,
 		"allowed": allowSigner,
 		"strip":   stripSignatures,
+		"graft":   graftSignatures,
 		"only":    keepTests,
 		"kernel":  nameKernel,
 		"flip":    flipOutput,
@@ -49,6 +50,7 @@ func TestMain(m *testing.M) {
 //	literal PUB PROGRAM ARGS...  runs a program with the public key in PUB as its last argument, as key::…
 //	allowed NAME PUB FILE        writes a file of allowed signers with one line
 //	strip FILE                   takes the signatures away from a receipt
+//	graft FILE FROM              puts the signatures of FROM under the payload of FILE
 //	only FILE ID...              leaves these tests in a result file
 //	kernel FILE PTX ENTRY OUT    writes a challenge that names a kernel
 //	flip FILE KEY [digest]       changes a recorded output of a receipt, and signs it again

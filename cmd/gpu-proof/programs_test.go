@@ -60,7 +60,7 @@ func writeResults() {
 	r := receipt.Results{Format: receipt.ResultsFormat,
 		Runner: receipt.Runner{Name: "pytest", Version: "9.2.0", Plugin: "0.2.0", Language: "Python 3.11.7"},
 		Mode:   "local", Root: ".", StartedAt: now.Add(-time.Minute).Format(receipt.TimeForm),
-		EndedAt: now.Format(receipt.TimeForm), Arguments: []string{"tests"}, Finished: true,
+		EndedAt: now.Format(receipt.TimeForm), Arguments: []string{"tests", "--password=hunter2"}, Finished: true,
 		Code: receipt.ResultsCode{Scope: []string{"src", "tests"}, Exclude: []string{"gpu-proof.json"}, Outputs: []string{},
 			Start: m.Digest(), End: m.Digest()},
 		Deselected: []string{}, Devices: []receipt.Device{}, Challenges: []receipt.Challenge{}}
@@ -120,6 +120,15 @@ func stripSignatures() {
 	e.read(os.Args[1])
 	e.Signatures = []map[string]string{}
 	e.write(os.Args[1])
+}
+
+// graftSignatures puts the signatures of one receipt under another.
+func graftSignatures() {
+	var to, from envelope
+	to.read(os.Args[1])
+	from.read(os.Args[2])
+	to.Signatures = from.Signatures
+	to.write(os.Args[1])
 }
 
 // allowSigner writes a file of allowed signers with one line.

@@ -2,12 +2,16 @@ package proof
 
 import (
 	"bytes"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"gpuemu/internal/challenge"
+	"gpuemu/internal/fingerprint"
 	"gpuemu/internal/policy"
 	"gpuemu/internal/receipt"
 )
@@ -145,5 +149,29 @@ func TestWriteFile(t *testing.T) {
 	}
 	if err := writeFile(filepath.Join(dir, "no", "x"), nil); err == nil {
 		t.Error("a file in a directory that is not there is written")
+	}
+}
+
+// TestOutput: a build output is the one that was tested, or it is not here.
+func TestOutput(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
+		t.Fatalf("git init: %v\n%s", err, out)
+	}
+	repo, err := fingerprint.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "k.ptx"), []byte("kernel"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	v := &verifier{repo: repo}
+	if b, err := v.output(receipt.Output{Path: "k.ptx", SHA256: digestOf([]byte("kernel"))}); string(b) != "kernel" {
+		t.Errorf("output = %q, %v", b, err)
+	}
+	for _, o := range []receipt.Output{{Path: "k.ptx", SHA256: digestOf(nil)}, {Path: "gone.ptx", SHA256: digestOf(nil)}} {
+		if b, err := v.output(o); !errors.Is(err, challenge.ErrNotHere) {
+			t.Errorf("output(%+v) = %q, %v, want ErrNotHere", o, b, err)
+		}
 	}
 }
