@@ -166,9 +166,14 @@ func legacyDigest(entries []objectEntry, scope Scope, where string,
 			return nil, diag.Errorf(EmptyScope, "", "the paths %s name no file %s that the original's digest has",
 				shortQuote(scope.String()), where)
 		}
-		lr.Preimage = legacyPreimage(files)
-		sum := sha256.Sum256(lr.Preimage)
-		lr.Digest = hex.EncodeToString(sum[:])
+		// Each reading has the names of the one before it and perhaps more: as many are the same.
+		if n := len(d.Readings); n > 0 && d.Readings[n-1].Files == lr.Files {
+			lr.Preimage, lr.Digest = d.Readings[n-1].Preimage, d.Readings[n-1].Digest
+		} else {
+			lr.Preimage = legacyPreimage(files)
+			sum := sha256.Sum256(lr.Preimage)
+			lr.Digest = hex.EncodeToString(sum[:])
+		}
 		d.Readings = append(d.Readings, lr)
 	}
 	return d, nil
