@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"gpuemu/internal/challenge"
 	"gpuemu/internal/policy"
@@ -131,7 +134,7 @@ func counted(n int, what string) string {
 }
 
 // recheckNote is a challenge that is right, in one line.
-func recheckNote(r *challenge.Report) string {
+func recheckNote(c *receipt.Challenge, r *challenge.Report) string {
 	text := fmt.Sprintf("challenge %s %s: %s of %d right by the reference", r.Op, r.DType,
 		counted(r.Recorded, "recorded case"), r.Count)
 	if r.Emulated > 0 {
@@ -139,6 +142,9 @@ func recheckNote(r *challenge.Report) string {
 	}
 	if r.Values != "" && r.Values != "mixed" {
 		text += "; its values are " + r.Values + " ones, which the signer chose"
+	}
+	if names := slices.Sorted(maps.Keys(c.Attributes)); len(names) > 0 {
+		text += "; of the attributes the signer chose " + strings.Join(names, ", ")
 	}
 	return text
 }

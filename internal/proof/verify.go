@@ -48,7 +48,8 @@ func verifyCommand(env Env, term *terminal) *cobra.Command {
 	f.StringVar(&flags.receipt, "receipt", "", "receipt `FILE`")
 	flags.register(f)
 	f.StringVar(&flags.recheck, "recheck", "", "compute the challenges again: outputs are held against the\n"+
-		"reference, and kernels run in the emulator; --recheck=outputs leaves out the kernels")
+		"reference, and kernels run in the emulator; --recheck=outputs leaves out the kernels\n"+
+		"(default where the policy asks for challenges)")
 	f.Lookup("recheck").NoOptDefVal = recheckAll
 	f.BoolVar(&flags.asJSON, "json", false, "one JSON document")
 	return cmd
@@ -77,6 +78,9 @@ func runVerify(ctx context.Context, env Env, term *terminal, flags *verifyFlags,
 	out, err := v.verify(ctx, flags.receipt)
 	if err != nil {
 		return err
+	}
+	if flags.recheck == "" && v.rules.RequireChallenge {
+		flags.recheck = recheckAll // what is asked for and not looked at would be worth nothing
 	}
 	if flags.recheck != "" {
 		if err := v.recheck(ctx, out, flags.recheck == recheckAll); err != nil {
@@ -193,7 +197,7 @@ func (v *verifier) recheck(ctx context.Context, out *verdict, kernels bool) erro
 			*to = append(*to, finding{string(f.Reason), f.Message, f.Hint})
 		}
 		if len(report.Faults) == 0 {
-			out.Notes = append(out.Notes, recheckNote(report))
+			out.Notes = append(out.Notes, recheckNote(c, report))
 		}
 	}
 	return nil
