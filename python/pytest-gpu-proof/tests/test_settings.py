@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -209,3 +210,45 @@ def test_nvidia_smi_says_whether_there_is_a_gpu(
 )  # fmt: skip
 def test_uuids_as_the_driver_writes_them(given: Any, text: str) -> None:
     assert devices._uuid(given) == text
+
+
+UUID = bytes(range(16))
+
+
+def fake_frameworks(ready: bool) -> dict[str, Any]:
+    """Frameworks as far as they are asked for their devices, set up or not."""
+    gpu = SimpleNamespace(name="NVIDIA H200", uuid=UUID.hex(), device_kind="NVIDIA H200", platform="gpu")
+    cpu = SimpleNamespace(device_kind="cpu", platform="cpu")
+    cuda = SimpleNamespace(is_initialized=lambda: ready, device_count=lambda: 1, get_device_properties=lambda i: gpu)
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1,
+                              getDeviceProperties=lambda i: {"name": b"NVIDIA H200", "uuid": UUID})  # fmt: skip
+    return {
+        "torch": SimpleNamespace(cuda=cuda),
+        "cupy": SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)),
+        "jax": SimpleNamespace(devices=lambda: [gpu, cpu]),
+        "jax._src.xla_bridge": SimpleNamespace(backends_are_initialized=lambda: ready),
+    }
+
+
+def test_devices_of_frameworks_that_are_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module in fake_frameworks(True).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    named = {"name": "NVIDIA H200", "uuid": "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f"}
+    assert devices.used_devices() == [
+        {"framework": "torch", **named}, {"framework": "cupy", **named},
+        {"framework": "jax", "name": "NVIDIA H200", "uuid": ""},
+    ]  # fmt: skip
+
+
+def test_devices_of_frameworks_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, module in fake_frameworks(False).items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())  # of a version that has nothing of it
+    assert devices.used_devices() == []
+
+
+def test_devices_are_in_the_result_file(repository: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"framework": "torch", "name": "NVIDIA H200", "uuid": ""}
+    monkeypatch.setattr("pytest_gpu_proof.tester.used_devices", lambda: [found])
+    assert repository.run(GOOD + "\n@pytest.mark.gpu_proof\ndef test_other():\n    pass\n").ret == 0
+    assert repository.results()["devices"] == [found], "once"

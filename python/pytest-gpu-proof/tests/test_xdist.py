@@ -134,9 +134,10 @@ def test_flaky():
     assert (test["outcome"], test["reruns"]) == ("passed", 1)
 
 
-def test_nothing_is_left_behind(repository: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = repository.pytester.mkdir("temporary")
-    repository.write(".git/info/exclude", "temporary/\n")
+def test_nothing_is_left_behind(
+    repository: Any, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    place = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(place))
     result = repository.run_apart("@pytest.mark.gpu_proof\ndef test_good():\n    pass\n", *TWO)
     assert result.ret == 0
