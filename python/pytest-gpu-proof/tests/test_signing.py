@@ -29,6 +29,22 @@ def test_a_receipt_is_written_and_verified(repository: Any) -> None:
     assert changed.returncode == 1, changed.stdout + changed.stderr
 
 
+def test_the_name_of_an_account_and_a_nonce_are_signed(repository: Any) -> None:
+    key = repository.home / "key"
+    result = repository.run(GOOD, f"--gpu-proof-key={key}", "--gpu-proof-github-user=grace", "--gpu-proof-nonce=n42",
+                            sign=False)  # fmt: skip
+    assert result.ret == 0
+    repository.commit()
+    keys = repository.home / "keys"
+    keys.mkdir()
+    (keys / "grace.keys").write_text((repository.home / "key.pub").read_text())
+    command = [binary.find_binary(), "verify", f"--receipt={repository.receipt}", f"--repo={repository.path}",
+               f"--keys-dir={keys}", "--github-user=grace"]  # fmt: skip
+    for nonce, status in (("n42", 0), ("n43", 1)):
+        done = subprocess.run([*command, f"--nonce={nonce}"], capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+
+
 def test_the_first_format_on_request(repository: Any) -> None:
     assert repository.run(GOOD, "--gpu-proof-format=1").ret == 0
     receipt = json.loads(repository.receipt.read_text())
