@@ -3,9 +3,11 @@ package policy
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"gpuemu/internal/challenge"
 	"gpuemu/internal/forge"
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/sshsig"
@@ -100,6 +102,41 @@ func TestKeysOnce(t *testing.T) {
 	slices.Sort(source.names)
 	if !slices.Equal(source.names, []string{"alice", "bob"}) {
 		t.Errorf("asked for %q, want each once", source.names)
+	}
+}
+
+// TestChallengeNonce: where a nonce was issued, the challenges are made with it.
+func TestChallengeNonce(t *testing.T) {
+	w := newWorld(t)
+	with := func(nonce string) func(*draft) {
+		return func(d *draft) {
+			withChallenge(false)(w, d)
+			d.facts.Nonce = "issued"
+			ch := &d.results.Challenges[0]
+			ch.Nonce = nonce
+			ch.Seed = strconv.FormatUint(challenge.Seed(w.digest, nonce, ch.Op, ch.DType), 10)
+		}
+	}
+	issued := func(r *Rules) { r.Nonce, r.RequireChallenge = "issued", true }
+	wantOnly(t, w.with(t, with("issued"), issued))
+	wantOnly(t, w.with(t, with(""), issued), WrongNonce)
+	wantOnly(t, w.with(t, with("chosen"), issued), WrongNonce)
+	wantOnly(t, w.with(t, with("chosen"), nil)) // nobody issued one
+}
+
+// TestPrintable: what a terminal would obey, or a reader would not see, is shown as what it is not.
+func TestPrintable(t *testing.T) {
+	for _, r := range []rune{0, '\n', 0x1b, 0x7f, 0x85, 0x9f, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x206f, 0xfeff} {
+		if got := printable("a" + string(r) + "b"); got != "a\ufffdb" {
+			t.Errorf("printable of U+%04X is %q", r, got)
+		}
+	}
+	const plain = "a ~é☃😀\u00a0\u2010"
+	if got := printable(plain); got != plain {
+		t.Errorf("printable(%q) = %q", plain, got)
+	}
+	if got := printable("a\xffb"); got != "a\ufffdb" {
+		t.Errorf("printable of bytes that are no text is %q", got)
 	}
 }
 

@@ -56,6 +56,11 @@ func TestDecodeStrictRefuses(t *testing.T) {
 		{"UTF-16", "{\x00}\x00", Syntax, "1:2"},
 		{"lone high surrogate", `"\ud800"`, Encoding, "1:2"},
 		{"lone low surrogate", `"x\udc00"`, Encoding, "1:3"},
+		{"last low surrogate", `"\udfff"`, Encoding, "1:2"},
+		{"first low surrogate", `"\udc00"`, Encoding, "1:2"},
+		{"high surrogate and a letter", `"\ud83d\u0041"`, Encoding, "1:2"},
+		{"high surrogate and what is behind", `"\ud83d\ue000"`, Encoding, "1:2"},
+		{"high surrogate and text", `"\ud83dxxxxxx"`, Encoding, "1:2"},
 		{"surrogates in the wrong order", `"\ude00\ud83d"`, Encoding, "1:2"},
 		{"control character", "\"a\nb\"", Syntax, "1:3"},
 		{"unknown escape", `"\x41"`, Syntax, "1:2"},
@@ -84,6 +89,17 @@ func TestDecodeStrictRefuses(t *testing.T) {
 				t.Errorf("DecodeStrict(%.60q) = %v, %v, want an error %s at %s", tt.text, v, err, tt.code, tt.pos)
 			}
 		})
+	}
+}
+
+// TestDecodeStrictNames: messages name what they found, in ASCII.
+func TestDecodeStrictNames(t *testing.T) {
+	for text, want := range map[string]string{"\xff": "the byte 0xff", "é": `'\u00e9'`, "x": "'x'", "[": "at the end",
+		"[1 \u202e": `'\u202e'`} {
+		want = strings.ReplaceAll(want, "'", `"`)
+		if _, err := DecodeStrict([]byte(text), Limits{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("DecodeStrict(%q): %v, want %s in it", text, err, want)
+		}
 	}
 }
 
