@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"gpuemu/internal/diag"
@@ -155,7 +156,34 @@ func (r *Repo) Resolve(rev string) (string, error) {
 	if err := checkRevision(rev); err != nil {
 		return "", err
 	}
+	if err := r.oneRef(rev); err != nil {
+		return "", err
+	}
 	return r.peel(rev, "commit")
+}
+
+// oneRef refuses a short name that several refs have. Git would take a tag before a branch of a remote, so that whoever
+// may push a tag "origin/main" would say what stands on the base branch, its policy included.
+func (r *Repo) oneRef(rev string) error {
+	if rev == "HEAD" || r.isID(rev) || strings.HasPrefix(rev, "refs/") {
+		return nil
+	}
+	full := []string{"refs/" + rev, "refs/tags/" + rev, "refs/heads/" + rev, "refs/remotes/" + rev}
+	out, err := r.run(append([]string{"for-each-ref", "--format=%(refname)"}, full...)...)
+	if err != nil {
+		return err
+	}
+	var found []string
+	for _, ref := range strings.Fields(string(out)) { // a pattern also finds what lies below it
+		if slices.Contains(full, ref) {
+			found = append(found, ref)
+		}
+	}
+	if len(found) > 1 {
+		return diag.Errorf(BadRevision, "give it in full, such as "+found[len(found)-1], "%s names several refs: %s",
+			shortQuote(rev), strings.Join(found, ", "))
+	}
+	return nil
 }
 
 // tree returns the tree of a commit.

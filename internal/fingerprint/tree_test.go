@@ -397,6 +397,33 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
+// TestSeveralRefs: a name that several refs have is refused. Git prefers a tag, which people may push who may not push
+// to the branch that a policy is read from.
+func TestSeveralRefs(t *testing.T) {
+	c := newClone(t)
+	c.write("a", "1")
+	base := c.commit()
+	c.git("update-ref", "refs/remotes/origin/main", base)
+	c.write("a", "2")
+	c.commit()
+	r := c.open()
+	c.git("tag", "origin/main/v1") // below the name, and none of it
+	if got, err := r.Resolve("origin/main"); got != base {
+		t.Errorf("Resolve(origin/main) = %q, %v, want %s", got, err, base)
+	}
+	c.git("tag", "-d", "origin/main/v1")
+	for _, shadow := range []string{"refs/tags/origin/main", "refs/heads/origin/main", "refs/origin/main"} {
+		c.git("update-ref", shadow, "HEAD")
+		if got, err := r.Resolve("origin/main"); diag.CodeOf(err) != BadRevision || !strings.Contains(err.Error(), shadow) {
+			t.Errorf("Resolve(origin/main) beside %s = %q, %v, want code %s", shadow, got, err, BadRevision)
+		}
+		if got, err := r.Resolve("refs/remotes/origin/main"); got != base {
+			t.Errorf("Resolve(refs/remotes/origin/main) = %q, %v, want %s", got, err, base)
+		}
+		c.git("update-ref", "-d", shadow)
+	}
+}
+
 func TestReadFileAtCommit(t *testing.T) {
 	c := newClone(t)
 	c.write("policy.yml", "scope: [src]\n", "d/x", "y")
