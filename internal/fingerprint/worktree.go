@@ -402,13 +402,19 @@ func (r *Repo) cleanSubmodules(found []objectEntry) error {
 	return nil
 }
 
-// submoduleChanges lists what differs inside a submodule from the commit it is at, nothing if it is not checked out.
+// submoduleChanges lists what differs inside a submodule from the commit it is at, nothing if it is not checked out. Of
+// files in the folder of one that is not, Git says nothing: nobody could tell which code that is.
 func (r *Repo) submoduleChanges(path string, depth int) ([]string, error) {
 	if depth >= maxSubmoduleDepth {
 		return nil, diag.Errorf(Limit, "", "submodules more than %d deep at %s", maxSubmoduleDepth, Escape(path))
 	}
 	dir := filepath.Join(r.dir, filepath.FromSlash(path))
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); err != nil {
+		if files, err := os.ReadDir(dir); err == nil && len(files) > 0 {
+			return nil, diag.Errorf(Incomplete, "run git submodule update --init, or empty the folder",
+				"submodule %s is not checked out, and there are files in its folder: %s", Escape(path),
+				Escape(files[0].Name()))
+		}
 		return nil, nil
 	}
 	sub, err := Open(r.git.ctx, dir)

@@ -214,6 +214,10 @@ func TestSubmodules(t *testing.T) {
 	if got := bare.files(s).Digest(); got != pinned.Digest() {
 		t.Errorf("not checked out: digest %s, want %s", got, pinned.Digest())
 	}
+	bare.write("src/lib/x", "of nobody knows where\n")
+	if _, err := bare.open().WorkingTree(s, Options{}); diag.CodeOf(err) != Incomplete {
+		t.Errorf("files in the folder of a submodule that is not checked out: %v, want code %s", err, Incomplete)
+	}
 	sub := &clone{t, filepath.Join(c.dir, "src", "lib")}
 	for name, change := range map[string]func(){
 		"changed":   func() { sub.write("x", "2\n") },
