@@ -82,6 +82,8 @@ type checker struct {
 	ended time.Time
 	head  string // commit id of HEAD; "": unknown
 	asked map[string]keyList
+	// people are those who signed, each once however many keys they have.
+	people []person
 	// manifest has the entries of the scope at HEAD; nil where they could not be read.
 	manifest *fingerprint.Manifest
 }

@@ -40,7 +40,16 @@ func TestThreshold(t *testing.T) {
 	wantOnly(t, w.check(t, added, &Rules{Threshold: 2,
 		AllowedSigners: allowed("alice " + w.alice.PublicKey().String() + "\nbob " +
 			w.bob.PublicKey().String())}))
-	// One person with two keys is one person.
+	// One person with two keys is one person, also where the lines of both have several names, or patterns.
+	for _, names := range [][2]string{{"alice", "alice"}, {"alice,alice@x.org", "alice,alice@x.org"}, {"a*", "alice"},
+		{"alice", "*"}, {"*@x.org,alice", "*@x.org"}} {
+		text := names[0] + " " + w.alice.PublicKey().String() + "\n" + names[1] + " " + w.bob.PublicKey().String()
+		wantOnly(t, w.check(t, added, &Rules{Threshold: 2, AllowedSigners: allowed(text)}), Threshold)
+	}
+	// A name that is no person's does not count, where the policy names people.
+	wantOnly(t, w.check(t, added, &Rules{Threshold: 2, Signers: []string{"alice", "bob"},
+		AllowedSigners: allowed("alice,team " + w.alice.PublicKey().String() + "\nbob,team " +
+			w.bob.PublicKey().String())}))
 	write(t, w.keys, "alice.keys", w.alice.PublicKey().String()+"\n"+w.bob.PublicKey().String()+"\n")
 	write(t, w.keys, "bob.keys", "")
 	wantOnly(t, w.check(t, added, &Rules{Signers: []string{"alice"}, Threshold: 2}), Threshold)

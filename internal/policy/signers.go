@@ -36,15 +36,11 @@ func (c *checker) checkSignatures(ctx context.Context) {
 	} else {
 		c.checkSSHSIGs(ctx)
 	}
-	names := map[string]bool{}
-	for _, s := range c.Signers {
-		names[s.Principal] = true
-	}
 	// Whoever could not be asked may be the one who is missing; and where nobody counts the reasons are told already.
-	maybe := len(names) + len(c.Unreachable) - unreachable
+	maybe := len(c.people) + len(c.Unreachable) - unreachable
 	if want := max(1, c.Rules.Threshold); maybe < want && (maybe > 0 || len(c.Refusals) == refusals) {
 		c.refuse(Threshold, "have it signed by more of them: gpu-proof sign --add",
-			"%d of the allowed signers signed, the policy asks for %d", len(names), want)
+			"%d of the allowed signers signed, the policy asks for %d", len(c.people), want)
 	}
 	c.checkParts()
 	for _, s := range c.Signers {
@@ -88,8 +84,9 @@ func (c *checker) checkSSHSIGs(ctx context.Context) {
 			continue
 		}
 		c.Signers = append(c.Signers, Signer{principal, key, sig.Key.Type(), sig.Hardware, sig.UserPresent})
+		c.countPerson(principal, sig.Key)
 	}
-	enough := len(c.Signers) >= max(1, c.Rules.Threshold)
+	enough := len(c.people) >= max(1, c.Rules.Threshold)
 	for _, s := range strangers {
 		switch {
 		case enough:
@@ -101,6 +98,23 @@ func (c *checker) checkSSHSIGs(ctx context.Context) {
 		}
 	}
 	c.checkClaim(seen)
+}
+
+// person is somebody whose signature counts, by the name and the key that they signed with.
+type person struct {
+	name string
+	key  sshsig.PublicKey
+}
+
+// countPerson adds whoever signed to the people, unless they are there already: a threshold is one of people, and one
+// of them may have several keys. A file of allowed signers has lists of names, so that two names may be one person's.
+func (c *checker) countPerson(name string, key sshsig.PublicKey) {
+	a := c.Rules.AllowedSigners
+	if !slices.ContainsFunc(c.people, func(p person) bool {
+		return p.name == name || a != nil && a.ShareName(p.key, key, c.Rules.Signers)
+	}) {
+		c.people = append(c.people, person{name, key})
+	}
 }
 
 // checkClaim: who signed stands under the signature, too, and is the same.
@@ -311,6 +325,7 @@ func (c *checker) checkRaw(ctx context.Context, raw *receipt.RawSignature) {
 				key.Fingerprint())
 		}
 		c.Signers = append(c.Signers, Signer{Principal: raw.Signer, KeyFingerprint: key.Fingerprint(), KeyType: key.Type()})
+		c.countPerson(raw.Signer, key)
 		return
 	}
 	switch {

@@ -6,6 +6,7 @@ package sshsig
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -308,6 +309,28 @@ func (a *AllowedSigners) Keys() []PublicKey {
 		keys = append(keys, l.key)
 	}
 	return keys
+}
+
+// ShareName reports whether two keys may be one person's: a name of one of them is a name of the other. With names
+// given only those count; otherwise any on the lines of the keys, where a pattern is held to be a name as it stands.
+func (a *AllowedSigners) ShareName(key, other PublicKey, names []string) bool {
+	shares := func(x, y allowedLine) bool {
+		if len(names) > 0 {
+			return slices.ContainsFunc(names, func(name string) bool {
+				return matchList(name, x.principals) && matchList(name, y.principals)
+			})
+		}
+		has := func(name string) bool { return matchList(name, y.principals) }
+		return slices.ContainsFunc(strings.Split(x.principals, ","), has)
+	}
+	for _, x := range a.lines {
+		for _, y := range a.lines {
+			if x.key.Equal(key) && y.key.Equal(other) && (shares(x, y) || shares(y, x)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string, at time.Time) (string, error) {

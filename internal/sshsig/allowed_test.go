@@ -324,3 +324,33 @@ func ExampleAllowedSigners_Permits() {
 	// 2025 false
 	// 2026 true
 }
+
+// TestShareName: keys are told apart by the names on their lines, or by those that the caller knows.
+func TestShareName(t *testing.T) {
+	one, two := signerOf(t, newKey(t, "ed25519")).PublicKey(), signerOf(t, newKey(t, "ed25519")).PublicKey()
+	for _, tt := range []struct {
+		one, two string
+		names    []string
+		want     bool
+	}{
+		{"alice", "bob", nil, false},
+		{"alice", "alice", nil, true},
+		{"alice,a@x.org", "al,a@x.org", nil, true},
+		{"*@x.org", "a@x.org", nil, true},
+		{"a@x.org", "*@x.org", nil, true},
+		{"alice,team", "bob,team", nil, true},
+		{"alice,team", "bob,team", []string{"alice", "bob"}, false},
+		{"alice,bob", "bob", []string{"alice", "bob"}, true},
+	} {
+		a, err := ParseAllowedSigners("f", []byte(tt.one+" "+one.String()+"\n"+tt.two+" "+two.String()+"\n"))
+		if err != nil || len(a.Faults) > 0 {
+			t.Fatal(err, a.Faults)
+		}
+		if got := a.ShareName(one, two, tt.names); got != tt.want {
+			t.Errorf("ShareName of %q and %q among %q = %v, want %v", tt.one, tt.two, tt.names, got, tt.want)
+		}
+		if a.ShareName(two, one, tt.names) != tt.want {
+			t.Errorf("ShareName of %q and %q the other way round is not %v", tt.one, tt.two, tt.want)
+		}
+	}
+}
