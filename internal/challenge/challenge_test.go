@@ -133,7 +133,7 @@ func TestRecheckAccepts(t *testing.T) {
 	} {
 		t.Run(req.Op, func(t *testing.T) {
 			c := filled(t, req)
-			rep := recheck(t, copied(t, c), Options{})
+			rep := recheck(t, copied(t, c), Options{Nonce: req.Nonce})
 			if len(rep.Faults) > 0 || rep.Recorded == 0 || len(rep.Cases) != req.Count {
 				t.Errorf("Recheck = %d of %d cases recorded, faults %+v", rep.Recorded, len(rep.Cases), rep.Faults)
 			}
@@ -239,6 +239,19 @@ func TestRecheckFindsBug(t *testing.T) {
 	}
 }
 
+// TestRecheckChosenNonce: with a nonce that nobody gave out a signer could choose the cases.
+func TestRecheckChosenNonce(t *testing.T) {
+	req := reluRequest()
+	req.Nonce = "ground"
+	c := filled(t, req)
+	if rep := recheck(t, c, Options{}); len(rep.Faults) != 1 || rep.Faults[0].Reason != OtherSeed || !rep.Refused() {
+		t.Errorf("Recheck finds %+v, want %s alone", rep.Faults, OtherSeed)
+	}
+	if rep := recheck(t, c, Options{Nonce: "ground"}); len(rep.Faults) > 0 {
+		t.Errorf("with that nonce given out: Recheck finds %+v", rep.Faults)
+	}
+}
+
 // TestRecheckOtherCode: a challenge made for one state of the code says nothing about another.
 func TestRecheckOtherCode(t *testing.T) {
 	rep, err := Recheck(context.Background(), filled(t, reluRequest()), strings.Repeat("a", 64), Options{})
@@ -256,7 +269,7 @@ func TestRecheckNothingFits(t *testing.T) {
 		if len(c.Cases[0].Outputs["output"].Data) > 0 {
 			continue
 		}
-		rep := recheck(t, c, Options{})
+		rep := recheck(t, c, Options{Nonce: req.Nonce})
 		if len(rep.Faults) != 1 || rep.Faults[0].Reason != Unchecked || rep.Refused() {
 			t.Errorf("Recheck finds %+v, want %s alone", rep.Faults, Unchecked)
 		}

@@ -25,7 +25,8 @@ type Options struct {
 	// PTX returns the text of a kernel of the tree that was signed. nil: kernels are not run. ErrNotHere says that it
 	// was signed and is not here; after any other error the challenge is refused.
 	PTX func(path string) ([]byte, error)
-	// Nonce, where it is not empty, is the one that challenges must have been made with.
+	// Nonce is the one that challenges must have been made with; "": with none, because a signer who may choose a nonce
+	// tries them until the cases suit.
 	Nonce string
 	// Progress is told how many cases are done, where it is not nil.
 	Progress func(done, total int)
@@ -141,7 +142,12 @@ func (r *rechecker) form() error {
 		r.fault(OtherSeed, -1, "run the tests again on the code that is signed", "its seed is %q, from the code and the "+
 			"nonce follows %s", r.c.Seed, want)
 	}
-	if r.opt.Nonce != "" && r.c.Nonce != r.opt.Nonce {
+	switch {
+	case r.c.Nonce == r.opt.Nonce:
+	case r.opt.Nonce == "":
+		r.fault(OtherSeed, -1, "give the nonce that was given out: --nonce", "its nonce is %q, and none was given out: "+
+			"who chooses it chooses the cases", r.c.Nonce)
+	default:
 		r.fault(OtherSeed, -1, "run the tests again with that nonce", "its nonce is %q, %q was given out", r.c.Nonce,
 			r.opt.Nonce)
 	}

@@ -274,6 +274,10 @@ var ownDefects = []defect{
 		r *Rules) {
 		r.RequiredTests, r.AllowSkipped = []string{"tests/test_k.py::test_2"}, true
 	}},
+	{name: "required test failed as expected", reason: RequiredSkipped, draft: withSecond(receipt.XFailed), rules: func(
+		_ *world, r *Rules) {
+		r.RequiredTests, r.AllowXFail = []string{"tests/test_k.py::test_2"}, true
+	}},
 	{name: "file of a test missing", reason: TestFileMissing, draft: func(_ *world, d *draft) {
 		test(d).ID, d.results.Collected = "tests/a.py::ran", []string{"tests/a.py::ran"}
 	}},
@@ -327,6 +331,15 @@ var ownDefects = []defect{
 		r *Rules) {
 		r.RequireChallenge, r.ChallengeOps = true, []string{"matmul"}
 	}},
+	{name: "challenge without cases", reason: NoChallenge, draft: func(w *world, d *draft) {
+		withChallenge(false)(w, d)
+		d.results.Challenges[0].Cases = []receipt.ChallengeCase{}
+	}, rules: func(_ *world, r *Rules) { r.RequireChallenge, r.ChallengeOps = true, []string{"softmax"} }},
+	{name: "challenge with a nonce of the signer's", reason: WrongNonce, draft: func(w *world, d *draft) {
+		withChallenge(false)(w, d)
+		ch := &d.results.Challenges[0]
+		ch.Nonce, ch.Seed = "ground", fmt.Sprint(challenge.Seed(w.digest, "ground", ch.Op, ch.DType))
+	}, rules: func(_ *world, r *Rules) { r.RequireChallenge = true }},
 	{name: "chosen seed", reason: ChallengeSeed, draft: withChallenge(true)},
 }
 
@@ -517,7 +530,7 @@ func withChallenge(chosen bool) func(*world, *draft) {
 		}
 		d.results.Challenges = []receipt.Challenge{{Op: "softmax", Attributes: map[string]string{}, DType: "float32",
 			Values: "mixed",
-			Seed:   fmt.Sprint(seed), Count: 0, Cases: []receipt.ChallengeCase{}}}
+			Seed:   fmt.Sprint(seed), Count: 1, Cases: []receipt.ChallengeCase{{Outputs: map[string]receipt.ChallengeOutput{}}}}}
 	}
 }
 

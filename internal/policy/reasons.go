@@ -144,7 +144,7 @@ const (
 	OutsideFailures Reason = "outside_failures"
 	// A required test is not in the receipt.
 	RequiredMissing Reason = "required_missing"
-	// A required test was skipped.
+	// A required test was skipped, or failed as expected.
 	RequiredSkipped Reason = "required_skipped"
 	// The file of a test is not in the tree.
 	TestFileMissing Reason = "test_file_missing"

@@ -188,6 +188,8 @@ func (c *checker) checkRequired(by map[string][]string) {
 			missing = append(missing, id)
 		case outcome[id] == receipt.Skipped && !expected(id) && c.Rules.AllowSkipped:
 			skipped = append(skipped, id) // without allow_skipped it is refused as a skip
+		case outcome[id] == receipt.XFailed && c.Rules.AllowXFail:
+			skipped = append(skipped, id) // without allow_xfail it is refused as an expected failure
 		}
 	}
 	if len(missing) > 0 {
@@ -195,7 +197,7 @@ func (c *checker) checkRequired(by map[string][]string) {
 	}
 	if len(skipped) > 0 {
 		c.refuse(RequiredSkipped, "run them, or expect the skips by name: expected_skips",
-			"%d required tests were skipped: %s", len(skipped), ids(skipped))
+			"%d required tests were skipped, or failed as expected: %s", len(skipped), ids(skipped))
 	}
 }
 
@@ -319,14 +321,22 @@ func matches(pattern, name string) bool {
 func (c *checker) checkChallenges() {
 	have := map[string]bool{}
 	for i, ch := range c.p.Challenges {
-		have[ch.Op] = true
+		if len(ch.Cases) > 0 { // without a case there is nothing to compute again
+			have[ch.Op] = true
+		}
 		want := strconv.FormatUint(challenge.Seed(c.p.Code.Digest, ch.Nonce, ch.Op, ch.DType), 10)
 		if ch.Seed != want {
 			c.refuse(ChallengeSeed, "", "challenge %d (%q): the seed %q does not follow from the code, want %s", i+1,
 				clip(ch.Op), clip(ch.Seed), want)
 		}
-		if c.Rules.Nonce != "" && ch.Nonce != c.Rules.Nonce {
+		switch {
+		case ch.Nonce == c.Rules.Nonce:
+		case c.Rules.Nonce != "":
 			c.refuse(WrongNonce, "run the challenges with the nonce", "challenge %d (%q) has the nonce %q", i+1, clip(ch.Op),
+				clip(ch.Nonce))
+		default: // such a challenge is worth nothing, and is missed only where one is asked for
+			c.unless(!c.Rules.RequireChallenge, WrongNonce, "give the nonce that was issued: --nonce",
+				"challenge %d (%q) has the nonce %q, which nobody issued: who chooses it chooses the cases", i+1, clip(ch.Op),
 				clip(ch.Nonce))
 		}
 	}
