@@ -80,8 +80,11 @@ func Main(env Env) (code int) {
 	defer func() {
 		// A fault of ours must not look like a usage error (a bare panic exits with 2, too).
 		if p := recover(); p != nil {
+			for text := range strings.Lines(string(debug.Stack())) {
+				term.note("%s", strings.TrimSuffix(text, "\n"))
+			}
 			term.fail(diag.Errorf(Internal, "this is a bug in gpu-proof: please report it with the text above",
-				"internal error: %v\n%s", p, debug.Stack()))
+				"internal error: %v", p))
 			code = exitNotRun
 		}
 	}()

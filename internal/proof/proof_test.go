@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/fingerprint"
 	"gpuemu/internal/policy"
 	"gpuemu/internal/receipt"
@@ -28,10 +30,43 @@ func TestClean(t *testing.T) {
 		{"\u009bx", `\u009bx`},
 		{"\u2028x", `\u2028x`},
 		{"x\ufffdy", "x\ufffdy"},
+		{"a ##[set-output name=x;]y", `a #\x23[set-output name=x;]y`},
+		{"###vso[task.setvariable]", `#\x23#vso[task.setvariable]`},
 	} {
 		if got := clean(tt.in); got != tt.want {
 			t.Errorf("clean(%q) = %q, want %q", tt.in, got, tt.want)
 		}
+	}
+}
+
+// TestLines: no line that is printed begins with a command of a CI system, and none has one in its midst.
+func TestLines(t *testing.T) {
+	const hostile = "::error::x\n::error::y ##[error]z \u2003"
+	var out, err bytes.Buffer
+	term := newTerminal(Env{Name: "gpu-proof", Stdout: &out, Stderr: &err})
+	term.print("%s", hostile)
+	term.print("  %s", hostile)
+	term.print("\u2003%s", hostile)
+	term.mark(green, "ok", "%s", hostile)
+	term.hint(hostile)
+	term.note("%s", hostile)
+	term.note("  %s", hostile)
+	term.fail(diag.Errorf(Usage, hostile, "%s", hostile))
+	if e := term.printJSON(map[string]string{hostile: hostile}); e != nil {
+		t.Fatal(e)
+	}
+	if e := term.out.Flush(); e != nil {
+		t.Fatal(e)
+	}
+	for text := range strings.Lines(out.String() + err.String()) {
+		if strings.HasPrefix(strings.TrimSpace(text), "::") || strings.Contains(text, "##") {
+			t.Errorf("the line %q has a command", text)
+		}
+	}
+	var back map[string]string
+	text := out.String()
+	if e := json.Unmarshal([]byte(text[strings.Index(text, "{"):]), &back); e != nil || back[hostile] != hostile {
+		t.Errorf("printJSON reads back as %q, %v", back, e)
 	}
 }
 

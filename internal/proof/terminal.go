@@ -2,12 +2,14 @@ package proof
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"gpuemu/internal/diag"
@@ -51,8 +53,10 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// clean writes out what a terminal or a log would obey: control characters, those that turn the direction of text, and
-// bytes that are no UTF-8.
+// clean writes out what a terminal or a log would obey: control characters, those that turn the direction of text,
+// bytes that are no UTF-8, and the second of two "#". With those begin commands that a CI system finds anywhere in a
+// line: "##[set-output name=x;]y" of GitHub's runner (its ActionCommand.TryParse), "##vso[…" of Azure's agent,
+// "##teamcity[…".
 func clean(text string) string {
 	var b strings.Builder
 	for i, r := range text {
@@ -67,21 +71,22 @@ func clean(text string) string {
 			b.WriteRune(r)
 		}
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "##", `#\x23`)
 }
 
-// lines cleans text of several lines, which are ours.
-func lines(text string) string {
-	parts := strings.Split(text, "\n")
-	for i := range parts {
-		parts[i] = clean(parts[i])
+// line cleans text that is a line of its own. One that begins with "::" after blanks is a command to GitHub's runner.
+func line(text string) string {
+	text = clean(text)
+	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
+	if strings.HasPrefix(rest, "::") {
+		return text[:len(text)-len(rest)] + `\x3a` + rest[1:]
 	}
-	return strings.Join(parts, "\n")
+	return text
 }
 
 // print writes one line of a result.
 func (t *terminal) print(format string, args ...any) {
-	t.out.WriteString(clean(fmt.Sprintf(format, args...)))
+	t.out.WriteString(line(fmt.Sprintf(format, args...)))
 	t.out.WriteByte('\n')
 }
 
@@ -104,7 +109,7 @@ func (t *terminal) mark(color, word, format string, args ...any) {
 
 // note says something that is not the result.
 func (t *terminal) note(format string, args ...any) {
-	fmt.Fprintln(t.err, lines(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(t.err, line(fmt.Sprintf(format, args...)))
 }
 
 // hint writes what to do about the line above it.
@@ -124,17 +129,20 @@ func (t *terminal) detail(format string, args ...any) {
 // fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
 func (t *terminal) fail(err error) {
 	_ = t.out.Flush() // a fault of standard output was reported already or is reported by Main
-	fmt.Fprintf(t.err, "%s: %s\n", t.name, lines(err.Error()))
+	fmt.Fprintf(t.err, "%s: %s\n", t.name, clean(err.Error()))
 	if hint := diag.HintOf(err); hint != "" {
-		fmt.Fprintln(t.err, "hint:", lines(hint))
+		fmt.Fprintln(t.err, "hint:", clean(hint))
 	}
 }
 
-// printJSON writes a result as indented JSON. Control characters are escaped by the encoding itself.
+// printJSON writes a result as indented JSON. Control characters are escaped by the encoding itself; two "#" stand in
+// strings only, where the second is as good as an escape.
 func (t *terminal) printJSON(v any) error {
-	enc := json.NewEncoder(t.out)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(v); err != nil {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		_, err = t.out.Write(append(bytes.ReplaceAll(b, []byte("##"), []byte(`#\u0023`)), '\n'))
+	}
+	if err != nil {
 		return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
 	}
 	return nil
