@@ -128,7 +128,7 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	if err := checkChallenges(results.Challenges, snap.Digest, flags.nonce); err != nil {
 		return err
 	}
-	if err := checkHidden(m); err != nil {
+	if err := checkHidden(repo, m); err != nil {
 		return err
 	}
 	if err := checkPlace(flags.out, repo.Top(), m); err != nil {
@@ -278,16 +278,48 @@ func checkChallenges(list []receipt.Challenge, code, nonce string) error {
 	return nil
 }
 
-// checkHidden refuses a conftest.py that Git ignores: pytest loads it by itself, it can turn a failing test green, and
-// nobody who has the commit has it.
-func checkHidden(m *fingerprint.Manifest) error {
-	for _, hidden := range m.HiddenCode() {
-		if path.Base(hidden) == "conftest.py" {
-			return refused(diag.Errorf(HiddenCode, "let Git track it, or take it away",
-				"%s decides what the tests do, and Git ignores it", hidden))
+// conftest is the file that pytest loads by itself, from the folder of a test and from all folders above it.
+const conftest = "conftest.py"
+
+// checkHidden refuses a conftest.py that Git ignores: it can turn a failing test green, and nobody who has the commit
+// has it. One above the scope is not hashed, and counts all the same.
+func checkHidden(repo *fingerprint.Repo, m *fingerprint.Manifest) error {
+	hidden := slices.DeleteFunc(m.HiddenCode(), func(p string) bool { return path.Base(p) != conftest })
+	for _, name := range above(m.Scope) {
+		if _, err := os.Lstat(filepath.Join(repo.Top(), filepath.FromSlash(name))); err != nil {
+			continue
+		}
+		file, err := fingerprint.ParseScope([]string{name})
+		if err != nil {
+			return err
+		}
+		_, err = repo.WorkingTree(file, fingerprint.Options{})
+		switch {
+		case diag.CodeOf(err) == fingerprint.EmptyScope:
+			hidden = append(hidden, name)
+		case err != nil:
+			return gitError(err)
 		}
 	}
+	if len(hidden) > 0 {
+		return refused(diag.Errorf(HiddenCode, "let Git track it, or take it away",
+			"%s decides what the tests do, and Git ignores it", hidden[0]))
+	}
 	return nil
+}
+
+// above are the places of a conftest.py in the folders above a scope.
+func above(s fingerprint.Scope) []string {
+	var places []string
+	for _, p := range s.Paths() {
+		for p != "." {
+			p = path.Dir(p)
+			if name := path.Join(p, conftest); !s.Contains(name) && !slices.Contains(places, name) {
+				places = append(places, name)
+			}
+		}
+	}
+	return places
 }
 
 // checkPlace refuses to write the receipt into the code that it is about.
@@ -323,7 +355,12 @@ func (f *signFlags) facts(
 	if err != nil {
 		return nil, gitError(err)
 	}
-	dirty, err := repo.Dirty(m.Scope, fingerprint.Options{Exclude: m.Exclude})
+	// What pytest loads from above the scope belongs to the tree that must be clean.
+	scope, err := fingerprint.ParseScope(append(m.Scope.Paths(), above(m.Scope)...))
+	if err != nil {
+		return nil, err
+	}
+	dirty, err := repo.Dirty(scope, fingerprint.Options{Exclude: m.Exclude})
 	if err != nil {
 		return nil, gitError(err)
 	}
