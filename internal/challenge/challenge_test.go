@@ -16,6 +16,7 @@ import (
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
 )
 
 // Short names of the forms.
@@ -249,6 +250,35 @@ func TestRecheckChosenNonce(t *testing.T) {
 	}
 	if rep := recheck(t, c, Options{Nonce: "ground"}); len(rep.Faults) > 0 {
 		t.Errorf("with that nonce given out: Recheck finds %+v", rep.Faults)
+	}
+}
+
+// TestRecheckUndecided: where the reference cannot tell, wrong outputs look as good as right ones. Many of such cases
+// are no success.
+func TestRecheckUndecided(t *testing.T) {
+	c := filled(t, Request{Code: code, Op: "attention", DType: "float32", Count: 6, Values: "boundary"})
+	rep := recheck(t, c, Options{})
+	undecided := 0
+	for _, k := range rep.Cases {
+		if k.Recorded == verdict.Undecided {
+			undecided++
+		}
+	}
+	if undecided == 0 || rep.Recorded == 0 {
+		t.Fatalf("%d cases undecided, %d right: the test needs some of both", undecided, rep.Recorded)
+	}
+	if len(rep.Faults) != 1 || rep.Faults[0].Reason != Unchecked || rep.Refused() ||
+		!strings.Contains(rep.Faults[0].Message, fmt.Sprintf("%d of 6 cases are undecided", undecided)) {
+		t.Errorf("Recheck finds %+v, want %s alone", rep.Faults, Unchecked)
+	}
+}
+
+// TestRecheckLongText: what a signer wrote does not flood a log.
+func TestRecheckLongText(t *testing.T) {
+	c := filled(t, reluRequest())
+	c.Cases[0].Case = strings.Repeat("ü", 1<<20)
+	if rep := recheck(t, c, Options{}); len(rep.Faults) != 1 || len(rep.Faults[0].Message) > 2*maxMessage {
+		t.Errorf("Recheck finds %d faults, the first of %d bytes", len(rep.Faults), len(rep.Faults[0].Message))
 	}
 }
 

@@ -99,11 +99,28 @@ func Recheck(ctx context.Context, c *receipt.Challenge, code string, opt Options
 			opt.Progress(i+1, len(c.Cases))
 		}
 	}
+	r.share()
 	if len(r.out.Faults) == 0 && r.out.Recorded+r.out.Emulated == 0 {
 		r.fault(Unchecked, -1, "ask for more cases: small ones are recorded", "none of the %d cases has outputs that fit "+
 			"into %d KiB, and no kernel was run", c.Count, MaxData>>10)
 	}
 	return r.out, nil
+}
+
+// share looks at how many cases are undecided: about those nothing is known, whatever was recorded, and a signer who
+// chooses the operator and its values could choose such as have many.
+func (r *rechecker) share() {
+	n := 0
+	for _, c := range r.out.Cases {
+		undecided := c.Recorded == verdict.Undecided || c.Emulated == verdict.Undecided
+		if undecided && c.Recorded != verdict.Pass && c.Emulated != verdict.Pass {
+			n++
+		}
+	}
+	if float64(n) > verdict.UndecidedShare*float64(len(r.out.Cases)) {
+		r.fault(Unchecked, -1, "ask for more cases, or for other values", "%d of %d cases are undecided, more than %.0f %%: "+
+			"the reference cannot tell", n, len(r.out.Cases), 100*verdict.UndecidedShare)
+	}
 }
 
 // rechecker is one second look.
@@ -115,10 +132,16 @@ type rechecker struct {
 	kernel *emulated // nil: none is run
 }
 
+// maxMessage is how long a message may be, in bytes.
+const maxMessage = 4 << 10
+
 var errStop = errors.New("no further check makes sense")
 
 func (r *rechecker) fault(reason Reason, index int, hint, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
+	if len(text) > maxMessage { // it may quote what a signer wrote
+		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
+	}
 	if index >= 0 {
 		text = fmt.Sprintf("case %d: %s", index, text)
 	}
