@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,18 @@ func TestSealRefuses(t *testing.T) {
 	s.Predicate.Outputs[0].SHA256 = strings.Repeat("cd", 32)
 	if _, err := s.Seal(alice); diag.CodeOf(err) != BadValue {
 		t.Errorf("subject and predicate differ: %v", err)
+	}
+	// An output is hashed where it lies, once; a thousand are enough.
+	s = testStatement(t, alice)
+	s.Predicate.Outputs = append(s.Predicate.Outputs, s.Predicate.Outputs[0])
+	if _, err := wrap(s.Predicate).Seal(alice); diag.CodeOf(err) != BadValue {
+		t.Errorf("an output twice: %v", err)
+	}
+	for i := range maxOutputs {
+		s.Predicate.Outputs = append(s.Predicate.Outputs, Output{"build/" + strconv.Itoa(i), strings.Repeat("cd", 32)})
+	}
+	if _, err := wrap(s.Predicate).Seal(alice); diag.CodeOf(err) != TooLarge {
+		t.Errorf("%d outputs: %v", len(s.Predicate.Outputs), err)
 	}
 }
 

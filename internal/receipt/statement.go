@@ -273,6 +273,10 @@ func ParseStatement(b []byte) (*Statement, error) {
 	return &s, s.Check()
 }
 
+// maxOutputs bounds the build outputs of a receipt, as package fingerprint does when it hashes them: a verifier that
+// has the files reads each.
+const maxOutputs = 1000
+
 var fingerprintForm = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
 
 // Check reports the first value of s that is not allowed. It does not judge what s says.
@@ -293,7 +297,15 @@ func (s *Statement) Check() error {
 		digests = append(digests, named{"predicate.code.start", p.Code.Start},
 			named{"predicate.code.end", p.Code.End})
 	}
+	if len(p.Outputs) > maxOutputs {
+		return diag.Errorf(TooLarge, "", "%d outputs, at most %d are read", len(p.Outputs), maxOutputs)
+	}
+	paths := map[string]bool{}
 	for i, o := range p.Outputs {
+		if paths[o.Path] {
+			return badValue(fmt.Sprintf("predicate.outputs[%d].path", i), o.Path, "every path once")
+		}
+		paths[o.Path] = true
 		digests = append(digests, named{fmt.Sprintf("predicate.outputs[%d].sha256", i), o.SHA256})
 	}
 	for i, part := range p.Parts {
