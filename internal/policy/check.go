@@ -137,9 +137,15 @@ func (c *checker) gitFailed(code Reason, err error) {
 	c.refuse(code, diag.HintOf(err), "%v", err)
 }
 
+// maxMessage is how long a message may be, in bytes: a scope, a list of shards or a remote may be megabytes of it.
+const maxMessage = 4 << 10
+
 // printable escapes what a terminal or a log would take for a command: control characters, line breaks, changes of the
-// direction of writing.
+// direction of writing. Long text is cut.
 func printable(s string) string {
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
+	}
 	return strings.Map(func(r rune) rune {
 		if isHostile(r) {
 			return '\uFFFD'

@@ -55,6 +55,15 @@ func TestThreshold(t *testing.T) {
 	wantOnly(t, w.check(t, added, &Rules{Signers: []string{"alice"}, Threshold: 2}), Threshold)
 }
 
+// TestLongText: what a signer wrote does not flood a log.
+func TestLongText(t *testing.T) {
+	w := newWorld(t)
+	got := w.with(t, func(d *draft) { d.facts.Repo.Remote = "https://x.org/" + strings.Repeat("ü", 1<<20) }, nil)
+	if len(got.Refusals) != 1 || got.Refusals[0].Code != WrongRepository || len(got.Refusals[0].Message) > 2*maxMessage {
+		t.Errorf("%d refusals, the first of %d bytes", len(got.Refusals), len(got.Refusals[0].Message))
+	}
+}
+
 // TestThresholdUnreachable: somebody who could not be asked may be the one who is missing.
 func TestThresholdUnreachable(t *testing.T) {
 	w := newWorld(t)
