@@ -200,13 +200,43 @@ func TestOutput(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "k.ptx"), []byte("kernel"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := errors.Join(os.WriteFile(secret, []byte("kernel"), 0o600), os.Symlink(secret, filepath.Join(dir, "out")),
+		exec.Command("mkfifo", filepath.Join(dir, "pipe")).Run()); err != nil {
+		t.Fatal(err)
+	}
 	v := &verifier{repo: repo}
 	if b, err := v.output(receipt.Output{Path: "k.ptx", SHA256: digestOf([]byte("kernel"))}); string(b) != "kernel" {
 		t.Errorf("output = %q, %v", b, err)
 	}
-	for _, o := range []receipt.Output{{Path: "k.ptx", SHA256: digestOf(nil)}, {Path: "gone.ptx", SHA256: digestOf(nil)}} {
+	for _, o := range []receipt.Output{{Path: "k.ptx", SHA256: digestOf(nil)}, {Path: "gone.ptx", SHA256: digestOf(nil)},
+		{Path: "out", SHA256: digestOf([]byte("kernel"))}, {Path: "pipe", SHA256: digestOf(nil)},
+		{Path: secret, SHA256: digestOf([]byte("kernel"))}} {
 		if b, err := v.output(o); !errors.Is(err, challenge.ErrNotHere) {
 			t.Errorf("output(%+v) = %q, %v, want ErrNotHere", o, b, err)
 		}
+	}
+}
+
+// TestRecheckTime: a receipt whose challenges take too long is neither accepted nor waited for.
+func TestRecheckTime(t *testing.T) {
+	v := &verifier{term: newTerminal(Env{}), rules: &policy.Rules{}, limit: 1}
+	r := &receipt.Receipt{Predicate: receipt.Predicate{Challenges: make([]receipt.Challenge, 2)}}
+	code := strings.Repeat("ab", 32)
+	r.Predicate.Code.Digest = code
+	for i := range r.Predicate.Challenges {
+		c, err := challenge.Make(t.Context(), challenge.Request{Code: code, Op: "relu", DType: "float32", Count: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Predicate.Challenges[i] = *c
+	}
+	out := newVerdict("r", r, &policy.Report{})
+	if err := v.recheck(t.Context(), out, false); err != nil {
+		t.Fatal(err)
+	}
+	if out.conclude(); out.ExitCode != exitNotRun || len(out.Unknown) != 1 ||
+		!strings.HasPrefix(out.Unknown[0].Message, "2 of 2 challenges were not computed again within") {
+		t.Errorf("recheck = %+v, exit code %d", out.Unknown, out.ExitCode)
 	}
 }

@@ -322,7 +322,8 @@ func above(s fingerprint.Scope) []string {
 	return places
 }
 
-// checkPlace refuses to write the receipt into the code that it is about.
+// checkPlace refuses to write the receipt into the code that it is about. A link in the repository may be anybody's: it
+// is followed inside the repository only.
 func checkPlace(out, top string, m *fingerprint.Manifest) error {
 	abs, err := filepath.Abs(out)
 	if err != nil {
@@ -338,6 +339,11 @@ func checkPlace(out, top string, m *fingerprint.Manifest) error {
 	rel, err := filepath.Rel(top, filepath.Join(dir, filepath.Base(abs)))
 	if err != nil || !filepath.IsLocal(rel) {
 		return nil // outside the repository
+	}
+	if real, err := filepath.EvalSymlinks(abs); err == nil {
+		if rel, err = filepath.Rel(top, real); err != nil || !filepath.IsLocal(rel) {
+			return diag.Errorf(Usage, "take the link away", "--out: %s is a link of the repository that leads out of it", out)
+		}
 	}
 	rel = filepath.ToSlash(rel)
 	if m.Scope.Contains(rel) && !slices.Contains(m.Exclude, rel) {
