@@ -268,6 +268,7 @@ func TestReadResultsRefuses(t *testing.T) {
 		{"root outside", "../x", BadValue, at("root")},
 		{"absolute root", "/x", BadValue, at("root")},
 		{"negative count", json.Number("-1"), BadValue, at("outside", "failed")},
+		{"count that overflows", json.Number("9223372036854775807"), BadValue, at("outside", "errors")},
 		{"negative time", json.Number("-1"), BadValue, at("tests", 0, "seconds")},
 		{"infinite time", json.Number("1e999"), NotFinite, at("tests", 0, "seconds")},
 		{"base64 with junk", "AA!AAAA==", BadValue, at("challenges", 0, "cases", 0, "outputs", "output", "data")},

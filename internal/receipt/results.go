@@ -218,9 +218,12 @@ func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f })
 }
 
+// maxOutside keeps sums of counts within their type: one that overflows would say that nothing failed.
+const maxOutside = 1 << 40
+
 func checkOutside(o Outside) error {
 	for _, n := range []int{o.Passed, o.Failed, o.Errors, o.Skipped} {
-		if n < 0 {
+		if n < 0 || n > maxOutside {
 			return badValue("outside", fmt.Sprint(n), "a count")
 		}
 	}
