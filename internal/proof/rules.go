@@ -55,10 +55,11 @@ func (r *ruleFlags) register(f *pflag.FlagSet) {
 
 // rules are the policy with the flags on top: who calls the command has the last word.
 func (r *ruleFlags) rules(env Env, term *terminal, repo *fingerprint.Repo, f *pflag.FlagSet) (*policy.Rules, error) {
-	rules, err := r.load(env, term, repo)
+	rules, err := r.load(env, repo)
 	if err != nil {
 		return nil, err
 	}
+	r.warnInside(term, repo)
 	if names := append([]string{}, r.signers...); len(names) > 0 || r.githubUser != "" {
 		if r.githubUser != "" {
 			names = append(names, r.githubUser)
@@ -109,6 +110,17 @@ func (r *ruleFlags) rules(env Env, term *terminal, repo *fingerprint.Repo, f *pf
 	return rules, rules.Validate()
 }
 
+// warnInside tells which of the files that decide who is believed belong to the tree under test.
+func (r *ruleFlags) warnInside(term *terminal, repo *fingerprint.Repo) {
+	for _, given := range []struct{ flag, path string }{{"policy", r.policy}, {"allowed-signers", r.allowed},
+		{"keys-dir", r.keysDir}, {"expected-skips", r.expectedSkips}} {
+		if given.path != "" && given.path != "-" && inside(repo.Top(), given.path) {
+			term.note("--%s %s is part of the repository: whoever may change the code may change it, too; see --policy-ref",
+				given.flag, given.path)
+		}
+	}
+}
+
 func setSchema(rules *policy.Rules, text string) error {
 	switch text {
 	case "":
@@ -123,7 +135,7 @@ func setSchema(rules *policy.Rules, text string) error {
 }
 
 // load reads the policy and the files that it names, which lie where it lies.
-func (r *ruleFlags) load(env Env, term *terminal, repo *fingerprint.Repo) (*policy.Rules, error) {
+func (r *ruleFlags) load(env Env, repo *fingerprint.Repo) (*policy.Rules, error) {
 	var name string
 	var read func(name string) ([]byte, error)
 	switch {
@@ -145,10 +157,6 @@ func (r *ruleFlags) load(env Env, term *terminal, repo *fingerprint.Repo) (*poli
 		}
 	case r.policy != "":
 		name = r.policy
-		if inside(repo.Top(), name) {
-			term.note("the policy %s is part of the repository: whoever may change the code may change it, too; "+
-				"see --policy-ref", name)
-		}
 		read = func(name string) ([]byte, error) {
 			if name != r.policy && !filepath.IsAbs(name) {
 				name = filepath.Join(filepath.Dir(r.policy), name)
