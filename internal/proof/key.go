@@ -114,7 +114,7 @@ func gitConfig(ctx context.Context, dir, key string) string {
 func askPassphrase(env Env, prompt string) ([]byte, error) {
 	in, ok := env.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
-		return nil, errors.New("there is no terminal to ask on: load the key into ssh-agent")
+		return nil, errors.New("there is no terminal to ask on")
 	}
 	fmt.Fprint(env.Stderr, clean(prompt)+": ")
 	defer fmt.Fprintln(env.Stderr)

@@ -31,6 +31,9 @@ type Signer interface {
 // AskPassphrase asks for a passphrase; the prompt names the key. The answer is overwritten after use.
 type AskPassphrase func(prompt string) ([]byte, error)
 
+// passphraseTries is how often a passphrase is asked for, as ssh does: behind a mistyped one may lie hours of tests.
+const passphraseTries = 3
+
 // fileSigner signs with a private key in memory.
 type fileSigner struct {
 	public PublicKey
@@ -194,20 +197,32 @@ func parsePrivate(path string, b []byte, block *pem.Block, passphrase AskPassphr
 		return nil, diag.Errorf(Passphrase, "load the key into ssh-agent with ssh-add and give its .pub file",
 			"the key has a passphrase, and there is no terminal to ask for it").At(pos)
 	}
-	secret, err := passphrase("Passphrase for " + path + ": ")
+	for range passphraseTries {
+		raw, err = askAndParse(path, b, passphrase)
+		if !errors.Is(err, x509.IncorrectPasswordError) {
+			return raw, err
+		}
+	}
+	return nil, diag.Errorf(Passphrase, "load the key into ssh-agent with ssh-add and give its .pub file",
+		"the passphrase is wrong").At(pos)
+}
+
+// askAndParse asks for the passphrase once. x509.IncorrectPasswordError means that it was another one.
+func askAndParse(path string, b []byte, passphrase AskPassphrase) (any, error) {
+	secret, err := passphrase("Passphrase for " + path)
 	if err != nil {
 		return nil, diag.Errorf(Passphrase, "load the key into ssh-agent with ssh-add and give its .pub file",
-			"the key has a passphrase, which could not be asked for: %w", err).At(pos)
+			"the key has a passphrase, which could not be asked for: %w", err).At(diag.Pos{File: path})
 	}
 	defer clear(secret)
-	raw, err = ssh.ParseRawPrivateKeyWithPassphrase(b, secret)
-	if errors.Is(err, x509.IncorrectPasswordError) {
-		return nil, diag.Errorf(Passphrase, "try again", "the passphrase is wrong").At(pos)
+	if len(secret) == 0 {
+		return nil, x509.IncorrectPasswordError // package ssh would blame the key
 	}
-	if err != nil {
+	raw, err := ssh.ParseRawPrivateKeyWithPassphrase(b, secret)
+	if err != nil && !errors.Is(err, x509.IncorrectPasswordError) {
 		return nil, badKeyFile(path, strings.TrimPrefix(err.Error(), "ssh: "))
 	}
-	return raw, nil
+	return raw, err
 }
 
 // pubSigner finds the private part of a .pub file: in the agent, or beside it.

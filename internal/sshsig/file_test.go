@@ -162,6 +162,31 @@ func TestKeyFileFaults(t *testing.T) {
 	}
 }
 
+// TestPassphraseAgain: a mistyped passphrase is asked for again, and not for ever.
+func TestPassphraseAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "locked")
+	writePrivate(t, path, "ed25519", "right")
+	for _, tt := range []struct {
+		answers []string
+		asked   int
+		code    diag.Code
+	}{
+		{[]string{"right"}, 1, ""},
+		{[]string{"wrong", "", "right"}, 3, ""},
+		{[]string{"wrong", "wrong", "wrong", "right"}, 3, Passphrase},
+	} {
+		var prompts []string
+		_, err := FileSigner(path, func(prompt string) ([]byte, error) {
+			prompts = append(prompts, prompt)
+			return []byte(tt.answers[len(prompts)-1]), nil
+		})
+		if diag.CodeOf(err) != tt.code || len(prompts) != tt.asked || prompts[0] != "Passphrase for "+path {
+			t.Errorf("FileSigner with the answers %q = %v after %q, want %q after %d", tt.answers, err, prompts, tt.code,
+				tt.asked)
+		}
+	}
+}
+
 // TestDefaultSigner: row A12. The key people have is found; that there is none is an error.
 func TestDefaultSigner(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "")

@@ -205,16 +205,17 @@ def test_a_passphrase_is_asked_for_on_the_terminal(repository: Any) -> None:
     ours, theirs = os.openpty()
     process = subprocess.Popen(command, cwd=repository.path, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
-    seen = b""
+    seen, answers = b"", [b"open sesam\n", b"open sesame\n"]
     while chunk := _read(ours):
         seen += chunk
         if b"Passphrase for" in chunk:
             while termios.tcgetattr(ours)[3] & termios.ECHO and process.poll() is None:
                 os.sched_yield()  # until what is typed is no longer shown
-            os.write(ours, b"open sesame\n")
+            os.write(ours, answers.pop(0))
     os.close(ours)
     assert process.wait() == 0, seen.decode()
-    assert b"Passphrase for" in seen and b"open sesame" not in seen and repository.receipt.exists()
+    assert seen.count(f"Passphrase for {key}: \r\n".encode()) == 2, "mistyped once, asked for again"
+    assert b"open sesam" not in seen and repository.receipt.exists()
 
 
 def _read(terminal: int) -> bytes:
