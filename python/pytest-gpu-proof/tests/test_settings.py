@@ -117,6 +117,18 @@ def test_row_a16_the_run_stops(repository: Any) -> None:
     result.stderr.fnmatch_lines(["*pyproject.toml: *Invalid value*"])
 
 
+@pytest.mark.parametrize("toml", [None, "[tool.pytest.ini_options]\n"])
+def test_a_value_that_pytest_takes_for_a_file_of_tests(repository: Any, toml: str | None) -> None:
+    if toml is not None:
+        repository.write("pyproject.toml", toml)  # pytest looks around the key, unless it is given tests
+    key = str(repository.home / "key")
+    done = repository.run(GOOD, "--gpu-proof-key", key, sign=False)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"ERROR: --gpu-proof-key {key}: pytest takes this*; write --gpu-proof-key={key}"])
+    done = repository.run(None, "tests", "--gpu-proof-key", key, "--gpu-proof-signer=ada", sign=False)
+    assert done.ret == (pytest.ExitCode.OK if toml else pytest.ExitCode.USAGE_ERROR)
+
+
 @pytest.mark.parametrize("name", ["shard", "shard-fingerprint-paths", "shard-fingerprint-extra-paths"])
 def test_shards_are_refused_with_the_way_out(repository: Any, name: str) -> None:
     result = repository.run(GOOD, f"--gpu-proof-{name}=x")

@@ -107,6 +107,7 @@ def load(config: pytest.Config) -> Settings:
     for shard in SHARDS:
         if config.getoption("gpu_proof_" + shard) is not None:
             raise pytest.UsageError(_no_shards("--gpu-proof-" + shard.replace("_", "-")))
+    _check_root(config)
     file = config.rootpath / "pyproject.toml"
     table = read_table(file)
     values: dict[str, Any] = {}
@@ -134,6 +135,26 @@ def load(config: pytest.Config) -> Settings:
     if not values["fingerprint_paths"]:
         raise pytest.UsageError("--gpu-proof-fingerprint-paths is empty: name the folders of the code and of the tests")
     return Settings(root=config.rootpath, **values)
+
+
+def _check_root(config: pytest.Config) -> None:
+    """Refuses a root that pytest found by a file of ours.
+
+    It looks for the root of the tests before it knows the options of plugins: in `--gpu-proof-key ~/.ssh/id` it takes
+    the key for a file of tests, and what the key and this folder have in common, perhaps the home of the user, for the
+    root. Then pyproject.toml is not read, and ids begin elsewhere.
+    """
+    here = config.invocation_params.dir
+    if config.inipath is not None or config.rootpath == here or config.getoption("rootdir", None):
+        return
+    ours = {"--gpu-proof-" + option.name for option in OPTIONS if option.kind == "path"}
+    arguments = [str(argument) for argument in config.invocation_params.args]
+    for name, value in zip(arguments, arguments[1:]):
+        if name in ours and (here / value).exists():
+            raise pytest.UsageError(
+                f"{name} {value}: pytest takes this for a file of tests, and {config.rootpath} for their root; "
+                f"write {name}={value}"
+            )
 
 
 def _no_shards(name: str) -> str:
