@@ -52,6 +52,10 @@ EQUAL = {
     "near zero beside larger ones": (np.array([0.0, 1.0], f32), np.array([1e-6, 1.0], f32)),
     "large integers": (np.array([2**63 - 1], np.int64), [2**63 - 1]),
     "numpy scalars": (f32(2), f32(2)),
+    "a count beside a mean": ((10**6, 0.1), (10**6, float(f32(0.1)))),
+    "integers among floats of one side": ([0, 2.5, True], [1e-6, 2.5, True]),
+    "integers of all sizes": ([[2**63 + 1, -1]], [[2**63 + 1, -1]]),
+    "mixed numbers beside arrays": ([1, 2.0], (np.array(1, np.int32), np.array(2.0, f32))),
 }
 UNEQUAL = {
     "values": ([1.0, 2.0], [1.0, 2.1], "1 of 2 elements"),
@@ -65,6 +69,11 @@ UNEQUAL = {
     "row A13: zeros": (np.zeros(2, f32), np.full(2, 1e-9, f32), "2 of 2 elements"),
     "row A13: integers are exact": (np.array([10**9]), np.array([10**9 + 1]), "1 of 1 elements"),
     "integers of Python are exact": ([10**9], [10**9 + 1], "1 of 1 elements"),
+    "integers beside floats are exact": ((10**6, 0.5), (10**6 + 1, 0.5), r"output\[0\]: got 1000001, want 1000000"),
+    "integers of all sizes are exact": ([[2**63, -1]], [[2**63 + 1, -1]], r"output\[0, 0\]: got 9223372036854775809"),
+    "truth values beside floats": ((True, 0.5), (1, 0.5), r"output\[0\]: got 1, want True"),
+    "truth values and floats": ((2, False), (2, 0.0), r"output\[1\]: got 0.0, want False"),
+    "small values beside a count": ((1e-7, 100), (9e-6, 100), "1 of 2 elements"),
     "data types": (np.ones(2, f32), np.ones(2, f16), "data type float16, want float32"),
     "a candidate in float64": (np.ones(2, f32), np.ones(2), "data type float64, want float32"),
     "integers and floats": (np.ones(2, np.int32), np.ones(2, f32), "data type float32, want int32"),

@@ -33,10 +33,19 @@ class CheckError(Exception):
 
 
 class Plain:
-    """A number or a nested list of numbers of Python: values without a data type."""
+    """A number or a nested list of numbers of Python: values without a data type.
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+    An array has one type, and makes floats of integers that stand beside floats, and integers of truth values. There
+    values has the numbers as they were: a count must be exact even if it comes with a mean.
+    """
+
+    def __init__(self, array: np.ndarray[Any, Any], values: np.ndarray[Any, Any] | None = None) -> None:
         self.array = array
+        self.values = values
+
+    def parts(self) -> list[Any]:
+        """The elements of a list, each with the type that it has by itself."""
+        return [frozen(part) for part in (self.array if self.values is None else self.values).tolist()]
 
 
 def metadata_text(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -88,13 +97,16 @@ def frozen(value: Any) -> Any:
     if _is_number(value):
         return Plain(np.array(value))
     if isinstance(value, (list, tuple)):
-        if _all_numbers(value):
+        kinds = _kinds(value)
+        if "" not in kinds:
             try:
                 array = np.array(value) if len(value) else np.zeros(0)
             except (ValueError, OverflowError):  # ragged, or too large for 64 bits
                 return [frozen(v) for v in value]
             if array.dtype.kind in "biufc":
-                return Plain(array)
+                # Integers of which one needs the sign and another all 64 bits become floats as well.
+                lossy = len(kinds) > 1 or (kinds == {"int"} and array.dtype.kind == "f")
+                return Plain(array, np.array(value, dtype=object) if lossy else None)
         return [frozen(v) for v in value]
     if value is None or isinstance(value, (str, bytes)):
         return value
@@ -111,11 +123,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
 
 
-def _all_numbers(value: Any) -> bool:
-    """Whether nested lists hold numbers of Python alone."""
+def _kinds(value: Any) -> set[str]:
+    """The types of the numbers of Python in nested lists; "" for what is none."""
     if isinstance(value, (list, tuple)):
-        return all(_all_numbers(v) for v in value)
-    return _is_number(value)
+        return set().union(*map(_kinds, value))
+    if not _is_number(value):
+        return {""}
+    return {next(kind.__name__ for kind in (bool, int, float, complex) if isinstance(value, kind))}
 
 
 def compare(client: Callable[[], Client], want: Any, got: Any, tolerance: tuple[float | None, float | None]) -> None:
@@ -140,9 +154,9 @@ def _leaves(place: str, want: Any, got: Any) -> Iterator[tuple[str, Any, Any]]:
             yield from _leaves(f"{place}[{i}]", want_leaf, got_leaf)
     elif isinstance(want, list) and isinstance(got, Plain) and got.array.ndim:
         # A list of numbers is one array; beside a list of arrays it is a list of numbers again.
-        yield from _leaves(place, want, [Plain(got.array[i]) for i in range(len(got.array))])
+        yield from _leaves(place, want, got.parts())
     elif isinstance(got, list) and isinstance(want, Plain) and want.array.ndim:
-        yield from _leaves(place, [Plain(want.array[i]) for i in range(len(want.array))], got)
+        yield from _leaves(place, want.parts(), got)
     elif isinstance(want, (dict, list)) or isinstance(got, (dict, list)):
         raise CheckFailed(f"{place}: got {_shown(got)}, want {_shown(want)}")
     else:
@@ -163,6 +177,8 @@ def _compare_arrays(
     client: Callable[[], Client], place: str, want: Any, got: Any, tolerance: tuple[float | None, float | None]
 ) -> None:
     plain = isinstance(want, Plain) and isinstance(got, Plain)
+    if plain and want.array.shape == got.array.shape and not (want.values is None and got.values is None):
+        want, got = _without_exact(place, want, got)
     want_array, got_array = _typed(place, want, got)
     if want_array.shape != got_array.shape:
         raise CheckFailed(f"{place}: got the shape {list(got_array.shape)}, want {list(want_array.shape)}")
@@ -171,6 +187,21 @@ def _compare_arrays(
             _ask(client, f"{place}.{part}", getattr(want_array, part), getattr(got_array, part), plain, tolerance)
     else:
         _ask(client, place, want_array, got_array, plain, tolerance)
+
+
+def _without_exact(place: str, want: Plain, got: Plain) -> tuple[Plain, Plain]:
+    """Compares the integers and truth values of a mixed list. What is left has zeros for them: their size says nothing
+    of the floats beside them."""
+    left = want.array.copy(), got.array.copy()
+    want_values, got_values = (p.array.astype(object) if p.values is None else p.values for p in (want, got))
+    for index in np.ndindex(want.array.shape):
+        want_value, got_value = want_values[index], got_values[index]
+        exact = isinstance(want_value, int) and isinstance(got_value, int)
+        if isinstance(want_value, bool) != isinstance(got_value, bool) or (exact and want_value != got_value):
+            raise CheckFailed(f"{place}{list(index)}: got {got_value!r}, want {want_value!r}")
+        if exact:
+            left[0][index] = left[1][index] = 0
+    return Plain(left[0]), Plain(left[1])
 
 
 def _typed(place: str, want: Any, got: Any) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
