@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import stat
 import subprocess
 import sys
 import termios
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +92,23 @@ def test_row_a12_no_key_is_a_failure_and_the_old_receipt_goes(repository: Any) -
     assert not repository.receipt.exists()
     assert (repository.path / "gpu-proof.json.old").read_text() == old
     result.stdout.fnmatch_lines(["*no receipt was written*", "*receipt of an earlier run is now *gpu-proof.json.old"])
+
+
+def test_what_could_not_be_signed_can_be_signed_later(repository: Any, pytester: pytest.Pytester) -> None:
+    repository.write("tests/test_kernel.py", "import pytest\n\n" + GOOD)
+    repository.commit()
+    arguments = ["-p", "pytest_gpu_proof.plugin", "--gpu-proof-enable", "--gpu-proof-signer=ada"]
+    result = pytester.runpytest_inprocess(*arguments, "--gpu-proof-key=nowhere/key")
+    command = result.stdout.str().partition("they need not run again: gpu-proof ")[2].partition("\n")[0]
+    assert "--key=" in command and "--yes" not in command
+    command = command.replace(str(repository.path / "nowhere/key"), str(repository.home / "key"))
+    subprocess.run([os.environ["GPU_PROOF_BINARY"], *shlex.split(command)], check=True)
+    assert repository.verify().returncode == 0
+    shutil.rmtree(next(Path(a[10:]).parent for a in shlex.split(command) if a.startswith("--results=")))
+
+    repository.write("tests/test_kernel.py", "import pytest\n\n" + GOOD + "    assert 0\n")
+    result = pytester.runpytest_inprocess(*arguments, f"--gpu-proof-key={repository.home / 'key'}")
+    result.stdout.no_fnmatch_line("*need not run again*")
 
 
 def test_row_a12_a_failed_run_removes_the_old_receipt_too(repository: Any) -> None:

@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
@@ -28,6 +29,7 @@ from .tester import Collected
 
 FORMAT = "gpu-proof-results/1"
 DEFAULT_RECEIPT = "gpu-proof.json"  # what gpu-proof snapshot leaves out if it is told nothing else
+REFUSED = 1  # exit status of the binary: the run, or the receipt, is not good enough, and trying again does not help
 
 
 def _now() -> str:
@@ -46,6 +48,7 @@ class Recorder:
         self._runs: dict[tuple[str, str], Execution] = {}
         self._interrupted = False
         self._refused = False  # by the policy that was named
+        self._kept = False  # the result file, for a second try
         self._said = False  # anything on the terminal
         self._started = ""
         self._scope = self._make_scope()
@@ -117,8 +120,9 @@ class Recorder:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_unconfigure(self) -> None:
-        """Removes what the workers left."""
-        shutil.rmtree(self._directory, ignore_errors=True)
+        """Removes what the workers left, and the result file with it."""
+        if not self._kept:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
     # ---- the receipt -----------------------------------------------------------------------------------------------
 
@@ -169,6 +173,10 @@ class Recorder:
         done = self._run(binary.sign, arguments)
         if done != 0 or _state(settings.out) == before:
             self._say(f"no receipt was written (gpu-proof sign: exit status {done})")
+            if done != REFUSED:  # no key, no name, no commit: that can be put right
+                self._kept = settings.results is None  # else it lies where it was asked for
+                again = shlex.join(["gpu-proof", "sign", *(a for a in arguments if a != "--yes")])
+                self._say(f"what the tests found is kept, they need not run again: {again}")
             return False
         if settings.signing_backend == "none":
             self._say("the receipt is UNSIGNED: verify refuses it unless it is told --allow-unsigned")
@@ -178,7 +186,7 @@ class Recorder:
             if status == 3:  # without a network, say
                 self._say(f"whether the policy {settings.policy} accepts the receipt is not known")
             elif status != 0:
-                self._say(f"the policy {settings.policy} refuses the receipt" if status == 1 else
+                self._say(f"the policy {settings.policy} refuses the receipt" if status == REFUSED else
                           f"the policy {settings.policy} cannot be read")  # fmt: skip
                 self._refused = True
         return True
