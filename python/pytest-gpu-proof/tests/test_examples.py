@@ -44,14 +44,17 @@ def test_an_example_without_a_gpu_gets_a_receipt(repository: Any, name: str) -> 
     assert broken.ret == pytest.ExitCode.TESTS_FAILED and not repository.receipt.exists()
 
 
-def test_a_receipt_is_verified_as_the_workflow_does_it(repository: Any) -> None:
-    take(repository, "minimal_python_only")
+@pytest.mark.parametrize("name", PURE)
+def test_a_receipt_is_verified_as_the_workflow_does_it(repository: Any, name: str) -> None:
+    take(repository, name)
     shutil.copytree(EXAMPLES / "local_receipt_verify" / ".github", repository.path / ".github")
     folder = repository.path / ".github"
     public = (repository.home / "key.pub").read_text()
     folder.joinpath("allowed_signers").write_text(f'ada namespaces="gpu-proof@gpuemu" {public}')
     policy = folder.joinpath("gpu-proof.yml")
-    policy.write_text(policy.read_text().replace("require_gpu: true", "require_gpu: false"))
+    text = policy.read_text().replace("require_gpu: true", "require_gpu: false")
+    challenged = "gpu_proof_challenge" in "".join(p.read_text() for p in (repository.path / "tests").glob("*.py"))
+    policy.write_text(text.replace("#require_challenge", "require_challenge") if challenged else text)
     repository.commit()
     repository.git("checkout", "-q", "-b", "change")
     assert repository.run_apart(None).ret == 0
@@ -62,6 +65,7 @@ def test_a_receipt_is_verified_as_the_workflow_does_it(repository: Any) -> None:
     command = f"{sys.executable} -m pytest_gpu_proof " + line.replace("origin/$BASE", "main").partition(" ")[2]
     done = subprocess.run(command, shell=True, cwd=repository.path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert ("right by the reference" in done.stdout) == challenged
     other = subprocess.run(command.replace("main:", "change:"), shell=True, cwd=repository.path, capture_output=True,
                            text=True, check=False)  # fmt: skip
     assert other.returncode == 1, other.stdout + other.stderr
