@@ -200,7 +200,9 @@ func (f *signFlags) read(env Env) (*receipt.Results, error) {
 			return nil, fmt.Errorf("%s: %w", f.goTest, err)
 		}
 	}
-	results.SetTimes(reportTime(env, f.junit+f.goTest)) // one of them is empty
+	if results.EndedAt == "" {
+		results.SetTimes(reportTime(env, f.junit+f.goTest)) // one of them is empty
+	}
 	f.fill()
 	results.Code = receipt.ResultsCode{Scope: f.paths, Exclude: f.exclude, Outputs: f.outputs, Start: f.start,
 		End: f.start}
