@@ -67,34 +67,36 @@ func runExplain(ctx context.Context, env Env, term *terminal, flags *verifyFlags
 	if err != nil {
 		return err
 	}
-	out, err := v.verify(ctx, flags.receipt)
+	out, err := v.judge(ctx, flags.receipt, "")
 	if err != nil {
 		return err
-	}
-	out.conclude()
-	if out.receipt == nil {
-		showVerdict(term, out)
-		return out.status()
 	}
 	e, err := v.explain(out)
 	if err != nil {
 		return err
 	}
-	if flags.asJSON {
-		if err := term.printJSON(e); err != nil {
-			return err
-		}
-		return out.status()
+	switch {
+	case flags.asJSON:
+		err = term.printJSON(e)
+	case out.receipt == nil:
+		showVerdict(term, out)
+	default:
+		showExplanation(term, e)
 	}
-	showExplanation(term, e)
+	if err != nil {
+		return err
+	}
 	return out.status()
 }
 
 // explain compares the tested commit with HEAD.
 func (v *verifier) explain(out *verdict) (*explanation, error) {
+	e := &explanation{Receipt: out.Receipt, Changes: []change{}, Outside: []change{}, Rerun: []string{}, Verdict: out}
+	if out.receipt == nil {
+		return e, nil // it says nothing that could be compared
+	}
 	p := &out.receipt.Predicate
-	e := &explanation{Receipt: out.Receipt, Commit: p.Repo.Commit, Changes: []change{}, Outside: []change{},
-		Rerun: []string{}, Verdict: out}
+	e.Commit = p.Repo.Commit
 	head, err := v.repo.Head()
 	if err != nil {
 		return nil, gitError(err)

@@ -102,11 +102,10 @@ func verifyParts(ctx context.Context, term *terminal, v *verifier, files []strin
 	var parts []*receipt.Receipt
 	worst := exitOK
 	for _, file := range files {
-		out, err := v.verify(ctx, file)
+		out, err := v.judge(ctx, file, "")
 		if err != nil {
 			return nil, err
 		}
-		out.conclude()
 		if out.ExitCode != exitOK {
 			out.Notes = nil
 			showVerdict(term, out)

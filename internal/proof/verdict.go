@@ -39,7 +39,7 @@ type verdict struct {
 	Unknown  []finding           `json:"unknown"` // what could not be found out
 	Warnings []finding           `json:"warnings"`
 	Notes    []string            `json:"notes"` // what was found good
-	Recheck  []*challenge.Report `json:"recheck,omitempty"`
+	Recheck  []*challenge.Report `json:"recheck"`
 
 	receipt *receipt.Receipt
 }
@@ -55,7 +55,7 @@ type signerInfo struct {
 func newVerdict(file string, r *receipt.Receipt, report *policy.Report) *verdict {
 	out := &verdict{Receipt: file, Commit: report.Head.ID, Signers: []signerInfo{}, Refusals: findings(report.Refusals),
 		Unknown: findings(report.Unreachable), Warnings: findings(report.Warnings),
-		Notes: append([]string{}, report.Notes...), receipt: r}
+		Notes: append([]string{}, report.Notes...), Recheck: []*challenge.Report{}, receipt: r}
 	if r != nil {
 		out.Format, out.Digest, out.Code = r.Format, r.Digest(), r.Predicate.Code.Digest
 		out.Tests, out.Summary = len(r.Predicate.Tests), receipt.Summary(r.Predicate.Tests)

@@ -80,19 +80,10 @@ func runVerify(ctx context.Context, env Env, term *terminal, flags *verifyFlags,
 	for _, name := range treeSettings(v.repo) {
 		term.note("%s in pyproject.toml is not read: it belongs to the tree under test; use a policy or a flag", name)
 	}
-	out, err := v.verify(ctx, flags.receipt)
+	out, err := v.judge(ctx, flags.receipt, flags.recheck)
 	if err != nil {
 		return err
 	}
-	if flags.recheck == "" && v.rules.RequireChallenge {
-		flags.recheck = recheckAll // what is asked for and not looked at would be worth nothing
-	}
-	if flags.recheck != "" {
-		if err := v.recheck(ctx, out, flags.recheck == recheckAll); err != nil {
-			return err
-		}
-	}
-	out.conclude()
 	if flags.asJSON {
 		err = term.printJSON(out)
 	} else {
@@ -134,6 +125,24 @@ func newVerifier(
 	}
 	return &verifier{env: env, term: term, repo: repo, rules: rules, limit: recheckTime,
 		in: policy.Inputs{Repo: repo, Rules: rules, Keys: keys, Now: env.now()}}, nil
+}
+
+// judge is verify to its end: with the challenges, where they are to be computed again, and the conclusion.
+func (v *verifier) judge(ctx context.Context, file, recheck string) (*verdict, error) {
+	out, err := v.verify(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	if recheck == "" && v.rules.RequireChallenge {
+		recheck = recheckAll // what is asked for and not looked at would be worth nothing
+	}
+	if recheck != "" {
+		if err := v.recheck(ctx, out, recheck == recheckAll); err != nil {
+			return nil, err
+		}
+	}
+	out.conclude()
+	return out, nil
 }
 
 // verify checks one receipt. The error is about the arguments: a file that is no receipt is refused.
