@@ -253,6 +253,18 @@ func TestManifestV2Extra(t *testing.T) {
 	if got, n, err := r.ManifestV2("HEAD", p); got != want || n != 5 || err != nil {
 		t.Errorf("ManifestV2 = %s of %d, %v, want %s of 5", got, n, err, want)
 	}
+	p.Extra = append(p.Extra, "./build/", "build/sub", "build")
+	if got, _, err := r.ManifestV2("HEAD", p); got != want {
+		t.Errorf("ManifestV2 with paths twice = %s, %v, want %s", got, err, want)
+	}
+	// Each path may be a walk through the whole tree, and a receipt may name a million.
+	if got := must[[]string](t)(extraRoots(p.Extra)); !slices.Equal(got, []string{"build", "src/a"}) {
+		t.Errorf("extraRoots(%q) = %q, want each folder once", p.Extra, got)
+	}
+	many := V2Paths{Included: p.Included, Extra: slices.Repeat([]string{"."}, maxScopePaths+1)}
+	if got, _, err := r.ManifestV2("HEAD", many); diag.CodeOf(err) != BadScope {
+		t.Errorf("ManifestV2 of %d extra paths = %s, %v, want code %s", len(many.Extra), got, err, BadScope)
+	}
 	p.Included = nil
 	if _, n, err := r.ManifestV2("HEAD", p); n != 5 || err != nil {
 		t.Errorf("ManifestV2 of extra paths alone: %d files, %v, want 5", n, err)

@@ -92,16 +92,17 @@ func (r *Repo) addExtra(files map[string]string, p V2Paths) error {
 		return diag.Errorf(BadOutput, "", "%w", err)
 	}
 	defer root.Close()
-	for _, raw := range p.Extra {
-		extra, err := cleanPath("extra", raw)
-		if err != nil {
-			return err
-		}
+	extras, err := extraRoots(p.Extra)
+	if err != nil {
+		return err
+	}
+	for _, extra := range extras {
 		err = fs.WalkDir(root.FS(), extra, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			if _, there := files[name]; there || slices.Contains(excluded, name) {
+			_, there := files[name]
+			if _, out := slices.BinarySearch(excluded, name); there || out {
 				return nil
 			}
 			if len(files) >= maxEntries {
@@ -122,6 +123,28 @@ func (r *Repo) addExtra(files map[string]string, p V2Paths) error {
 		}
 	}
 	return nil
+}
+
+// extraRoots are the extra paths without those that lie in others: how often the same folder is named is the signer's
+// choice, and it is walked once.
+func extraRoots(paths []string) ([]string, error) {
+	if len(paths) > maxScopePaths {
+		return nil, diag.Errorf(BadScope, "name the folder that holds them", "%d extra paths, limit %d", len(paths),
+			maxScopePaths)
+	}
+	var clean []string
+	for _, raw := range paths {
+		p, err := cleanPath("extra", raw)
+		if err != nil {
+			return nil, err
+		}
+		clean = append(clean, p)
+	}
+	slices.Sort(clean)
+	clean = slices.Compact(clean)
+	return slices.DeleteFunc(slices.Clone(clean), func(p string) bool {
+		return slices.ContainsFunc(clean, func(other string) bool { return other != p && within(other, p) })
+	}), nil
 }
 
 // extraEntry describes one extra file or link, "" for what is neither.

@@ -50,6 +50,9 @@ type LegacyCarried struct {
 	Signer    *string `json:"original_signer,omitempty"`
 }
 
+// maxShards bounds the shards of a receipt: for each the code is hashed once more. The largest known has 8.
+const maxShards = 100
+
 // legacyReceipt has the fields of all three schemas.
 type legacyReceipt struct {
 	SchemaVersion string            `json:"schema_version"`
@@ -167,6 +170,9 @@ func parseLegacy(v map[string]any) (*Receipt, error) {
 	}
 	if err := l.checkSchema(v); err != nil {
 		return nil, err
+	}
+	if len(l.Shards) > maxShards {
+		return nil, diag.Errorf(TooLarge, "", "%d shards, at most %d are read", len(l.Shards), maxShards)
 	}
 	signed := maps.Clone(v)
 	delete(signed, "signature")

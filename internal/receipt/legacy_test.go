@@ -131,6 +131,8 @@ func TestLegacyRefuses(t *testing.T) {
 		{change{"paths null", nil, WrongType, at("fingerprint", "included_paths")}, one},
 		{change{"signature with more than a value", "ed25519", UnknownField, at("signature", "algorithm")}, []byte(schema3)},
 		{change{"signer beside the value", "u", UnknownField, at("signature", "signer")}, []byte(schema3)},
+		{change{"many shards", slices.Repeat(at(decoded(t, []byte(schema3)).(map[string]any)["shards"].([]any)[0]),
+			maxShards+1), TooLarge, at("shards")}, []byte(schema3)},
 		{change{"no signer in schema 3", deleted, MissingField, at("signer")}, []byte(schema3)},
 		{change{"no outcome", deleted, MissingField, at("session", "outcome")}, []byte(schema3)},
 		{change{"no arguments", deleted, MissingField, at("session", "pytest_args")}, []byte(schema3)},
