@@ -172,7 +172,12 @@ func TestSealRefuses(t *testing.T) {
 	if _, err := wrap(s.Predicate).Seal(alice); diag.CodeOf(err) != BadValue {
 		t.Errorf("an output twice: %v", err)
 	}
-	for i := range maxOutputs {
+	s.Predicate.Outputs, s.Predicate.Parts = nil, make([]Part, maxParts+1)
+	if _, err := wrap(s.Predicate).Seal(alice); diag.CodeOf(err) != TooLarge {
+		t.Errorf("%d parts: %v", len(s.Predicate.Parts), err)
+	}
+	s.Predicate.Parts = nil
+	for i := range maxOutputs + 1 {
 		s.Predicate.Outputs = append(s.Predicate.Outputs, Output{"build/" + strconv.Itoa(i), strings.Repeat("cd", 32)})
 	}
 	if _, err := wrap(s.Predicate).Seal(alice); diag.CodeOf(err) != TooLarge {

@@ -277,6 +277,9 @@ func ParseStatement(b []byte) (*Statement, error) {
 // has the files reads each.
 const maxOutputs = 1000
 
+// maxParts bounds the receipts that one was merged of: each is held against the list of those who may sign.
+const maxParts = 1000
+
 var fingerprintForm = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
 
 // Check reports the first value of s that is not allowed. It does not judge what s says.
@@ -299,6 +302,9 @@ func (s *Statement) Check() error {
 	}
 	if len(p.Outputs) > maxOutputs {
 		return diag.Errorf(TooLarge, "", "%d outputs, at most %d are read", len(p.Outputs), maxOutputs)
+	}
+	if len(p.Parts) > maxParts {
+		return diag.Errorf(TooLarge, "", "%d parts, at most %d are read", len(p.Parts), maxParts)
 	}
 	paths := map[string]bool{}
 	for i, o := range p.Outputs {
