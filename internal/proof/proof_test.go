@@ -73,7 +73,8 @@ func TestLines(t *testing.T) {
 func TestMarkdown(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
 		{"gpu-proof.json", "gpu-proof.json"},
-		{"[a](http://b)", "&#91;a&#93;&#40;http://b&#41;"},
+		{"[a](http://b)", "&#91;a&#93;&#40;http&#58;//b&#41;"},
+		{"see https://evil.example or www.evil.example", "see https&#58;//evil.example or www&#46;evil.example"},
 		{"<b>x|y</b>", "&#60;b&#62;x&#124;y&#60;/b&#62;"},
 		{"`x`\n# head", "&#96;x&#96;&#92;n&#35; head"},
 		{"@team", "&#64;team"},

@@ -72,6 +72,9 @@ func summaryText(v *verdict) string {
 	return b.String() + "\n"
 }
 
+// links are where Markdown of GitHub makes a link of plain text.
+var links = strings.NewReplacer("://", "&#58;//", "www.", "www&#46;")
+
 // markdown is text that stays text: no markup, no links, no tags, no mentions, one line.
 func markdown(text string) string {
 	const special = "\\`*_{}[]()<>#+!|~&@$^="
@@ -83,5 +86,5 @@ func markdown(text string) string {
 		}
 		b.WriteRune(r)
 	}
-	return b.String()
+	return links.Replace(b.String())
 }
