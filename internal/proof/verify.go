@@ -147,6 +147,10 @@ func (v *verifier) judge(ctx context.Context, file, recheck string) (*verdict, e
 
 // verify checks one receipt. The error is about the arguments: a file that is no receipt is refused.
 func (v *verifier) verify(ctx context.Context, file string) (*verdict, error) {
+	if leaves(v.repo.Top(), file) {
+		err := diag.Errorf(ReadFailed, "commit the receipt itself", "%s: a link of the repository leads out of it", file)
+		return newVerdict(file, nil, policy.Malformed(err)), nil
+	}
 	b, err := readReceipt(v.env, file)
 	if err != nil {
 		return nil, err
@@ -162,6 +166,21 @@ func (v *verifier) verify(ctx context.Context, file string) (*verdict, error) {
 	}
 	report := policy.Check(ctx, in)
 	return newVerdict(file, r, report), ctx.Err()
+}
+
+// leaves reports whether a path goes through the working tree to a file outside of it: the tree under test would choose
+// what is read, and messages quote it.
+func leaves(top, file string) bool {
+	abs, err := filepath.Abs(file)
+	if err != nil || top == "" || file == "-" || inside(top, abs) {
+		return false
+	}
+	for dir := filepath.Dir(abs); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if inside(top, dir) {
+			return true
+		}
+	}
+	return false
 }
 
 // place is where a file lies in the repository.
