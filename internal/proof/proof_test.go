@@ -241,3 +241,14 @@ func TestRecheckTime(t *testing.T) {
 		t.Errorf("recheck = %+v, exit code %d", out.Unknown, out.ExitCode)
 	}
 }
+
+// TestStripSecrets: reasons are texts of tests and of reports that others wrote.
+func TestStripSecrets(t *testing.T) {
+	token := "ghp_" + strings.Repeat("a1", 18)
+	r := &receipt.Results{Arguments: []string{"--token=" + token}, Tests: []receipt.Test{
+		{Reason: "no access to https://bot:" + token + "@example.org/x with " + token}, {Reason: "no GPU"}}}
+	stripSecrets(r)
+	if text := r.Arguments[0] + r.Tests[0].Reason; strings.Contains(text, token) || r.Tests[1].Reason != "no GPU" {
+		t.Errorf("stripSecrets leaves %q and %+v", r.Arguments, r.Tests)
+	}
+}

@@ -147,7 +147,7 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 			return diag.Errorf(Usage, "give --github-user NAME", "format 1 names an account at GitHub, and %q is none", name)
 		}
 	}
-	results.Arguments = fingerprint.StripSecrets(results.Arguments)
+	stripSecrets(results)
 	statement := receipt.NewStatement(results, *facts)
 	showStatement(term, &statement.Predicate)
 	for _, path := range m.HiddenCode() {
@@ -167,6 +167,14 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 		return err
 	}
 	return finish(term, flags, b)
+}
+
+// stripSecrets takes secrets out of what a runner wrote down in words: a receipt is committed, and may be public.
+func stripSecrets(r *receipt.Results) {
+	r.Arguments = fingerprint.StripSecrets(r.Arguments)
+	for i := range r.Tests {
+		r.Tests[i].Reason = fingerprint.StripSecrets([]string{r.Tests[i].Reason})[0]
+	}
 }
 
 // read reads the results, of whichever runner.
