@@ -122,13 +122,15 @@ func (r *Rules) Validate() error {
 		items []string
 	}{{"signers", r.Signers}, {"required_tests", r.RequiredTests}, {"expected_skips", r.ExpectedSkips},
 		{"repositories", r.Repositories}, {"gpu_models", r.GPUModels}} {
-		for i, item := range list.items {
+		seen := make(map[string]bool, len(list.items)) // lists of required tests are long
+		for _, item := range list.items {
 			if item == "" || strings.TrimSpace(item) != item || strings.ContainsFunc(item, isControl) {
 				return bad(list.key, item, "a name without blanks around it")
 			}
-			if slices.Contains(list.items[:i], item) {
+			if seen[item] {
 				return bad(list.key, item, "every name once")
 			}
+			seen[item] = true
 		}
 	}
 	for _, f := range r.KeyFingerprints {
