@@ -79,10 +79,15 @@ func extract(term *terminal, r *receipt.Receipt, dir string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if err := writeFile(filepath.Join(dir, name), files[name]); err != nil {
+		file := filepath.Join(dir, name)
+		if info, err := os.Lstat(file); err == nil && !info.Mode().IsRegular() {
+			// The bytes are a stranger's, and so may be a link that waits for them.
+			return diag.Errorf(WriteFailed, "take it away, or name another directory", "--extract: %s is no regular file", file)
+		}
+		if err := writeFile(file, files[name]); err != nil {
 			return err
 		}
-		term.note("wrote %s", filepath.Join(dir, name))
+		term.note("wrote %s", file)
 	}
 	return nil
 }
