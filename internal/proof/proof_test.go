@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gpuemu/internal/challenge"
 	"gpuemu/internal/diag"
@@ -250,5 +251,23 @@ func TestStripSecrets(t *testing.T) {
 	stripSecrets(r)
 	if text := r.Arguments[0] + r.Tests[0].Reason; strings.Contains(text, token) || r.Tests[1].Reason != "no GPU" {
 		t.Errorf("stripSecrets leaves %q and %+v", r.Arguments, r.Tests)
+	}
+}
+
+// TestRebuilt: a library that was built again between the run and the signature is told.
+func TestRebuilt(t *testing.T) {
+	dir := t.TempDir()
+	ended := time.Date(2026, 11, 15, 10, 0, 0, 0, time.UTC)
+	outputs := []fingerprint.Output{{Path: "gone.so"}}
+	for name, age := range map[string]time.Duration{"old.so": -time.Hour, "same.so": 900 * time.Millisecond,
+		"new.so": 2 * time.Second} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Chtimes(file, ended, ended.Add(age))); err != nil {
+			t.Fatal(err)
+		}
+		outputs = append(outputs, fingerprint.Output{Path: name})
+	}
+	if got := rebuilt(dir, outputs, ended.Format(receipt.TimeForm)); !slices.Equal(got, []string{"new.so"}) {
+		t.Errorf("rebuilt = %q, want new.so alone", got)
 	}
 }

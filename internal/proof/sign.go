@@ -156,6 +156,9 @@ func runSign(ctx context.Context, env Env, term *terminal, flags *signFlags) err
 	for _, path := range m.LinksOutside() {
 		term.note("not hashed, it leads out of the scope: what the link %s points to", path)
 	}
+	for _, path := range rebuilt(repo.Top(), m.Outputs, results.EndedAt) {
+		term.note("written after the run ended, so that another one may have been tested: %s", path)
+	}
 	if results.Code.Start == "" {
 		term.note("nobody looked at the code when the run began: verifiers may refuse that")
 	}
@@ -330,6 +333,23 @@ func above(s fingerprint.Scope) []string {
 		}
 	}
 	return places
+}
+
+// rebuilt are the outputs that were written after a run had ended. They are hashed here for the first time: snapshots
+// cover what Git tracks. It is no more than a hint, because a copy of the file that was tested is as young.
+func rebuilt(top string, outputs []fingerprint.Output, endedAt string) []string {
+	ended, err := receipt.ParseTime(endedAt)
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, o := range outputs {
+		info, err := os.Stat(filepath.Join(top, filepath.FromSlash(o.Path)))
+		if err == nil && info.ModTime().After(ended.Add(time.Second)) { // times of a run are whole seconds
+			paths = append(paths, o.Path)
+		}
+	}
+	return paths
 }
 
 // checkPlace refuses to write the receipt into the code that it is about. A link in the repository may be anybody's: it
