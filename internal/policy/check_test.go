@@ -268,6 +268,17 @@ func TestReceiptPath(t *testing.T) {
 	wantOnly(t, Check(context.Background(), in))
 	in.ReceiptPath, in.Rules = "", &Rules{Signers: []string{"alice"}, Exclude: []string{"tests/proof.json"}}
 	wantOnly(t, Check(context.Background(), in))
+
+	// Outside of the scope: that it came after the run is no change of the code.
+	if in.Receipt, err = receipt.Parse("x", w.draft().seal(t)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, w.dir, "receipts/proof.json", "{}")
+	w.commit(t, "receipt outside")
+	in.Repo, in.Rules = w.repo, &Rules{Signers: []string{"alice"}, RefuseOutsideChanges: true}
+	wantOnly(t, Check(context.Background(), in), OutsideChanged)
+	in.ReceiptPath = "receipts/proof.json"
+	wantOnly(t, Check(context.Background(), in))
 }
 
 // TestOtherRunners: ids of other runners are no files.

@@ -278,6 +278,8 @@ var ownDefects = []defect{
 		_ *world, r *Rules) {
 		r.RequiredTests, r.AllowXFail = []string{"tests/test_k.py::test_2"}, true
 	}},
+	{name: "required test skipped, and no skips allowed", reason: Skipped, draft: withSecond(receipt.Skipped),
+		rules: func(_ *world, r *Rules) { r.RequiredTests = []string{"tests/test_k.py::test_2"} }},
 	{name: "file of a test missing", reason: TestFileMissing, draft: func(_ *world, d *draft) {
 		test(d).ID, d.results.Collected = "tests/a.py::ran", []string{"tests/a.py::ran"}
 	}},
