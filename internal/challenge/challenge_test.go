@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
@@ -179,6 +180,7 @@ func TestRecheckRefuses(t *testing.T) {
 		{"no cases", func(c *signed) { c.Count, c.Cases = 0, nil }, Malformed},
 		{"a million cases", func(c *signed) { c.Count = 1000000 }, Malformed},
 		{"nonce of two lines", func(c *signed) { c.Nonce = "a\nb" }, Malformed},
+		{"nonce with a blank", func(c *signed) { c.Nonce = "a b" }, Malformed},
 		{"chosen seed", func(c *signed) { c.Seed = "1" }, OtherSeed},
 		{"other nonce", func(c *signed) { c.Nonce = "x" }, OtherSeed},
 		{"seed of another spelling", func(c *signed) { c.Seed = "0" + c.Seed }, OtherSeed},
@@ -279,6 +281,16 @@ func TestRecheckLongText(t *testing.T) {
 	c.Cases[0].Case = strings.Repeat("ü", 1<<20)
 	if rep := recheck(t, c, Options{}); len(rep.Faults) != 1 || len(rep.Faults[0].Message) > 2*maxMessage {
 		t.Errorf("Recheck finds %d faults, the first of %d bytes", len(rep.Faults), len(rep.Faults[0].Message))
+	}
+}
+
+// TestMakeOneSpelling: a digest has one spelling, or one code would have many seeds to choose from.
+func TestMakeOneSpelling(t *testing.T) {
+	for _, other := range []string{strings.ToUpper(code), code[:62], code + "00", ""} {
+		_, err := Make(context.Background(), Request{Code: other, Op: "relu", DType: "float32", Count: 1})
+		if diag.CodeOf(err) != BadChallenge {
+			t.Errorf("Make for the code %q: %v, want %s", other, err, BadChallenge)
+		}
 	}
 }
 

@@ -93,14 +93,21 @@ func (r *ruleFlags) rules(env Env, term *terminal, repo *fingerprint.Repo, f *pf
 		}
 		rules.AllowSkipped = false
 	}
-	if r.allowSkipped {
+	switch {
+	case r.allowSkipped:
 		rules.AllowSkipped, rules.ExpectedSkips = true, nil
+	case f.Changed("allow-skipped"):
+		rules.AllowSkipped = false
 	}
 	if f.Changed("max-age-days") {
 		rules.MaxAgeDays = &r.maxAge
 	}
-	rules.AllowUnsigned = rules.AllowUnsigned || r.allowUnsigned
-	rules.RequireGPU = rules.RequireGPU || r.requireGPU
+	if f.Changed("allow-unsigned") {
+		rules.AllowUnsigned = r.allowUnsigned
+	}
+	if f.Changed("require-gpu") {
+		rules.RequireGPU = r.requireGPU
+	}
 	if r.nonce != "" {
 		rules.Nonce = r.nonce
 	}
