@@ -505,11 +505,11 @@ func TestRowB10(t *testing.T) {
 // TestRowB11: only a signature of exactly null is unsigned, and only if that is allowed.
 func TestRowB11(t *testing.T) {
 	w := newWorld(t)
-	for name, tt := range map[string]struct {
+	for _, tt := range map[string]struct {
 		signature any
 		reasons   []Reason
 	}{
-		"null": {nil, nil}, "{}": {map[string]any{}, []Reason{BadSignature}}, `""`: {"", []Reason{WrongFieldType}},
+		"null": {nil, nil}, "{}": {map[string]any{}, []Reason{MissingField}}, `""`: {"", []Reason{WrongFieldType}},
 		"0": {json.Number("0"), []Reason{WrongFieldType}}, "false": {false, []Reason{WrongFieldType}}, "[]": {[]any{},
 			[]Reason{WrongFieldType}},
 	} {
@@ -518,9 +518,6 @@ func TestRowB11(t *testing.T) {
 		b, err := receipt.PythonCanonical(doc)
 		if err != nil {
 			t.Fatal(err)
-		}
-		if name == "{}" {
-			tt.reasons = []Reason{MissingField}
 		}
 		got := w.check(t, b, &Rules{Signers: []string{"alice"}, MinSchema: 1, AllowUnsigned: true})
 		wantOnly(t, got, tt.reasons...)
