@@ -73,7 +73,7 @@ func Online(kind, base string, rt http.RoundTripper) (Source, error) {
 		return nil, diag.Errorf(BadForge, "give an address like https://git.example.com",
 			"%q is not the https address of a forge", clip(base))
 	}
-	u.Path = strings.TrimRight(u.Path, "/")
+	u.Path = strings.TrimRight(u.Path, "/") + "/" // without it JoinPath makes a relative path, which messages would show
 	if rt == nil {
 		rt = http.DefaultTransport
 	}

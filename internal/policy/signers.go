@@ -222,7 +222,7 @@ func (c *checker) principal(ctx context.Context, claimed string, key sshsig.Publ
 
 func (c *checker) stranger(name string) *Refusal {
 	return &Refusal{SignerNotAllowed, printable("\"" + clip(name) + "\" is not one of those who may sign"),
-		"if they may, name them in the policy or with --signer"}
+		"if they may, name them in the policy or with --signer; if they are known by another name, sign with that one"}
 }
 
 // allowedPrincipal asks the file of allowed signers, at the time of the signature.

@@ -353,7 +353,7 @@ func (a *AllowedSigners) find(principal *string, key PublicKey, namespace string
 		return "", diag.Errorf(NotAllowed, hint, "the key %s is not among the allowed signers", describe(key)).
 			At(diag.Pos{File: a.file})
 	}
-	return "", diag.Errorf(NotAllowed, "change the line, if its owner may sign",
+	return "", diag.Errorf(NotAllowed, "change the line, if its owner may sign, or sign with its name: sign --signer",
 		"the key %s is not allowed: %s", describe(key), strings.Join(reasons, "; "))
 }
 
