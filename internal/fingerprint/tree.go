@@ -154,7 +154,8 @@ func selectEntries(all []objectEntry, s Scope, o Options, where string) (*Manife
 	}
 	for i, p := range s.paths {
 		if !used[i] {
-			return nil, nil, diag.Errorf(EmptyScope, "name folders that have files, or take it out of the scope",
+			return nil, nil, diag.Errorf(EmptyScope,
+				"name the folders of the code: --path, or --gpu-proof-fingerprint-paths of pytest, and scope in the policy",
 				"scope path %s names no file %s", Escape(p), where)
 		}
 	}

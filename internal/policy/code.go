@@ -139,7 +139,7 @@ func (c *checker) checkScope() (fingerprint.Scope, bool) {
 		panic("policy: internal error: rules were not validated: " + err.Error())
 	}
 	if !scope.Equal(want) {
-		c.refuse(ScopeMismatch, "sign with the scope of the policy, or change the policy's",
+		c.refuse(ScopeMismatch, "sign with that scope, or name another in a policy: gpu-proof policy init --path PATH",
 			"the receipt covers %s, the policy asks for %s", scope, want)
 	}
 	for _, p := range c.p.Code.Exclude {

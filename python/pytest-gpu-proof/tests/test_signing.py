@@ -156,8 +156,19 @@ def test_without_tests_of_the_proof_there_is_no_receipt(repository: Any) -> None
 def test_row_a7_a_scope_without_files_stops_the_run(repository: Any) -> None:
     result = repository.run(GOOD, "--gpu-proof-fingerprint-paths=nowhere")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*gpu-proof snapshot:*"])
+    result.stderr.fnmatch_lines(["*gpu-proof snapshot:*", "hint: name the folders*--gpu-proof-fingerprint-paths*"])
     assert "test_good" not in result.stdout.str()
+
+
+def test_another_layout_is_named_on_both_sides(repository: Any) -> None:
+    repository.write("kernels/k.py", "")
+    assert repository.run(GOOD, "--gpu-proof-fingerprint-paths=kernels,tests").ret == 0
+    said = repository.verify()
+    assert said.returncode == 1 and "hint: sign with that scope, or name another in a policy" in said.stdout
+    policy = repository.home / "other-layout.yml"
+    command = ["policy", "init", "--signer=ada", "--path=kernels", "--path=tests", f"--out={policy}"]
+    subprocess.run([os.environ["GPU_PROOF_BINARY"], *command], check=True)
+    assert repository.verify("--policy", str(policy)).returncode == 0
 
 
 def test_no_repository_stops_the_run(pytester: pytest.Pytester) -> None:
