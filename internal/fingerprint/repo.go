@@ -173,15 +173,12 @@ func (r *Repo) oneRef(rev string) error {
 	if err != nil {
 		return err
 	}
-	var found []string
-	for _, ref := range strings.Fields(string(out)) { // a pattern also finds what lies below it
-		if slices.Contains(full, ref) {
-			found = append(found, ref)
-		}
-	}
+	there := strings.Fields(string(out)) // also what lies below a name
+	found := slices.DeleteFunc(full, func(ref string) bool { return !slices.Contains(there, ref) })
 	if len(found) > 1 {
-		return diag.Errorf(BadRevision, "give it in full, such as "+found[len(found)-1], "%s names several refs: %s",
-			shortQuote(rev), strings.Join(found, ", "))
+		// The last in Git's order is what the name meant before somebody added another: a branch of a remote.
+		return diag.Errorf(BadRevision, "take the others away, or give it in full, such as "+found[len(found)-1],
+			"%s names several refs: %s", shortQuote(rev), strings.Join(found, ", "))
 	}
 	return nil
 }

@@ -417,6 +417,9 @@ func TestSeveralRefs(t *testing.T) {
 		if got, err := r.Resolve("origin/main"); diag.CodeOf(err) != BadRevision || !strings.Contains(err.Error(), shadow) {
 			t.Errorf("Resolve(origin/main) beside %s = %q, %v, want code %s", shadow, got, err, BadRevision)
 		}
+		if _, err := r.Resolve("origin/main"); !strings.HasSuffix(diag.HintOf(err), " refs/remotes/origin/main") {
+			t.Errorf("Resolve(origin/main) beside %s: the hint is %q", shadow, diag.HintOf(err))
+		}
 		if got, err := r.Resolve("refs/remotes/origin/main"); got != base {
 			t.Errorf("Resolve(refs/remotes/origin/main) = %q, %v, want %s", got, err, base)
 		}
