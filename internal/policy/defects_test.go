@@ -343,6 +343,13 @@ var ownDefects = []defect{
 		ch.Nonce, ch.Seed = "ground", fmt.Sprint(challenge.Seed(w.digest, "ground", ch.Op, ch.DType))
 	}, rules: func(_ *world, r *Rules) { r.RequireChallenge = true }},
 	{name: "chosen seed", reason: ChallengeSeed, draft: withChallenge(true)},
+	{name: "challenge of one case", reason: WeakChallenge, draft: withChallenge(false), rules: func(_ *world, r *Rules) {
+		r.RequireChallenge, r.ChallengeCases = true, 2
+	}},
+	{name: "challenge of chosen values", reason: WeakChallenge, draft: withChallenge(false), rules: func(_ *world,
+		r *Rules) {
+		r.RequireChallenge, r.ChallengeValues = true, []string{"adversarial"}
+	}},
 }
 
 // legacyDefects are defects of the original's schemas.

@@ -132,6 +132,10 @@ var keyTable = []key{
 	daysKey("max_age_days", "age limit in days of 24 hours (30)", func(r *Rules) **int { return &r.MaxAgeDays }),
 	textKey("nonce", "the nonce that was issued for this run", func(r *Rules) *string { return &r.Nonce }),
 	{"require_challenge", nil, "true, or a list of operators: the receipt must carry challenges", setChallenge},
+	{"challenge_cases", nil, "how many cases each challenge must have, where challenges are required (1)",
+		func(r *Rules, n node, name string) error { return n.count(name, &r.ChallengeCases) }},
+	someKey("challenge_values", "list of the distributions that a required challenge may have (any)",
+		func(r *Rules) *[]string { return &r.ChallengeValues }),
 }
 
 func setAllowedSigners(r *Rules, n node, name string) error {

@@ -55,6 +55,8 @@ gpu_models: ["*H200*"]
 max_age_days: 0
 nonce: n
 require_challenge: [softmax]
+challenge_cases: 8
+challenge_values: [mixed, adversarial]
 `
 	want := &Rules{Signers: []string{"alice", "bob"},
 		KeyFingerprints: []string{"SHA256:M6n9knfcBDX8kvgeYGfl0Rz1T1eSAhpSLIyDCUvGo68"}, AllowedFile: "allowed",
@@ -67,7 +69,7 @@ require_challenge: [softmax]
 		RequiredTests: []string{"t::a"}, RequiredManifest: "tests.txt", ExpectedSkips: []string{"t::s"},
 		AllowXFail: true, AllowReruns: true, AllowDeselected: true, AllowOutsideFailures: true, RequireGPU: true,
 		GPUModels: []string{"*H200*"}, MaxAgeDays: number(0), Nonce: "n", RequireChallenge: true,
-		ChallengeOps: []string{"softmax"}}
+		ChallengeOps: []string{"softmax"}, ChallengeCases: 8, ChallengeValues: []string{"mixed", "adversarial"}}
 	got, err := Parse("policy.yaml", []byte(text))
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("Parse = %+v, %v, want %+v", got, err, want)

@@ -168,6 +168,8 @@ const (
 	WrongNonce Reason = "wrong_nonce"
 	// The receipt carries no challenge, and the policy asks for one.
 	NoChallenge Reason = "no_challenge"
+	// A challenge has fewer cases than the policy asks for, or inputs of another distribution.
+	WeakChallenge Reason = "weak_challenge"
 	// The seed of a challenge does not follow from the code and the nonce.
 	ChallengeSeed Reason = "challenge_seed"
 )

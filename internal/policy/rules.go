@@ -76,6 +76,8 @@ type Rules struct {
 	Nonce            string
 	RequireChallenge bool
 	ChallengeOps     []string // operators that must have a challenge
+	ChallengeCases   int      // how many cases a challenge must have; 0: one
+	ChallengeValues  []string // distributions that a challenge may have; nil: any
 }
 
 // ShardScope pins what a shard of the original's covers; nil lists are not pinned.

@@ -316,6 +316,25 @@ func matches(pattern, name string) bool {
 	return strings.HasSuffix(name, parts[len(parts)-1])
 }
 
+// checkStrength: where challenges are asked for, the signer does not choose how little they show.
+func (c *checker) checkStrength(number int, ch *receipt.Challenge) {
+	if !c.Rules.RequireChallenge || len(ch.Cases) == 0 { // the latter counts as none
+		return
+	}
+	if got := len(ch.Cases); got < c.Rules.ChallengeCases {
+		c.refuse(WeakChallenge, "record more: gpu_proof_challenge(…, count=N)",
+			"challenge %d (%q) has %d cases, the policy asks for %d", number, clip(ch.Op), got, c.Rules.ChallengeCases)
+	}
+	values := ch.Values
+	if values == "" {
+		values = "mixed"
+	}
+	if allowed := c.Rules.ChallengeValues; len(allowed) > 0 && !slices.Contains(allowed, values) {
+		c.refuse(WeakChallenge, "", "challenge %d (%q) has %q values, the policy asks for %s", number, clip(ch.Op),
+			clip(values), ids(allowed))
+	}
+}
+
 // checkChallenges: they are there where the policy asks for them, and nobody chose their seeds. Whether the recorded
 // outputs are right is found out by package challenge.
 func (c *checker) checkChallenges() {
@@ -324,6 +343,7 @@ func (c *checker) checkChallenges() {
 		if len(ch.Cases) > 0 { // without a case there is nothing to compute again
 			have[ch.Op] = true
 		}
+		c.checkStrength(i+1, &ch)
 		want := strconv.FormatUint(challenge.Seed(c.p.Code.Digest, ch.Nonce, ch.Op, ch.DType), 10)
 		if ch.Seed != want {
 			c.refuse(ChallengeSeed, "", "challenge %d (%q): the seed %q does not follow from the code, want %s", i+1,
