@@ -160,6 +160,15 @@ def test_row_a7_a_scope_without_files_stops_the_run(repository: Any) -> None:
     assert "test_good" not in result.stdout.str()
 
 
+@pytest.mark.parametrize("option", ["out=nowhere/proof.json", "policy=nowhere.yml"])
+def test_a_place_that_is_not_there_stops_the_run(repository: Any, option: str) -> None:
+    result = repository.run(GOOD, "--gpu-proof-" + option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and "test_good" not in result.stdout.str()
+    result.stderr.fnmatch_lines([f"ERROR: --gpu-proof-{option.partition('=')[0]}: there is no f* *nowhere*: c*"])
+    result = repository.run(None, "--gpu-proof-best-effort", "--gpu-proof-" + option)
+    assert result.ret == 0, "a receipt is not worth the run then"
+
+
 def test_another_layout_is_named_on_both_sides(repository: Any) -> None:
     repository.write("kernels/k.py", "")
     assert repository.run(GOOD, "--gpu-proof-fingerprint-paths=kernels,tests").ret == 0

@@ -64,7 +64,12 @@ class Recorder:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Hashes the code before any of it is imported."""
-        out = self._settings.out
+        out, policy = self._settings.out, self._settings.policy
+        if not self._settings.best_effort:  # what is missing would be missed after the last test
+            if not out.parent.is_dir():
+                raise pytest.UsageError(f"--gpu-proof-out: there is no folder {out.parent}: create it first")
+            if policy is not None and not policy.is_file():
+                raise pytest.UsageError(f"--gpu-proof-policy: there is no file {policy}: check the path")
         if out.exists() and not _is_receipt(out):
             raise pytest.UsageError(f"{out} is there and is no receipt: it is not written over; name another file with "
                                     "--gpu-proof-out")  # fmt: skip
