@@ -54,7 +54,7 @@ func signCommand(env Env, term *terminal) *cobra.Command {
 			"since the run began. Reports of other runners are signed with --junit or --go-test.",
 		Example: "  gpu-proof sign --results results.json --signer alice\n" +
 			"  gpu-proof sign --junit report.xml --path src --path tests --start $(gpu-proof snapshot)\n" +
-			"  gpu-proof sign --add gpu-proof.json --signer bob",
+			"  gpu-proof sign --add gpu-proof.json --key ~/.ssh/id_ed25519",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := env.context()

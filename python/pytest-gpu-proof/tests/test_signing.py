@@ -94,6 +94,13 @@ def test_row_a12_no_key_is_a_failure_and_the_old_receipt_goes(repository: Any) -
     result.stdout.fnmatch_lines(["*no receipt was written*", "*receipt of an earlier run is now *gpu-proof.json.old"])
 
 
+def test_row_a12_a_binary_that_writes_nothing(repository: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert repository.run(GOOD).ret == 0
+    monkeypatch.setattr(binary, "sign", lambda arguments: subprocess.CompletedProcess(arguments, 0, ""))
+    assert repository.run(GOOD).ret == pytest.ExitCode.TESTS_FAILED, "the receipt that lies there is of the run before"
+    assert not repository.receipt.exists()
+
+
 def test_what_could_not_be_signed_can_be_signed_later(repository: Any, pytester: pytest.Pytester) -> None:
     repository.write("tests/test_kernel.py", "import pytest\n\n" + GOOD)
     repository.commit()
