@@ -16,7 +16,8 @@ import (
 )
 
 // FromJUnit reads a report in JUnit XML, in the dialects of pytest, gotestsum, ctest, googletest and Catch2. The id of
-// a test is its class, else its file, then "::" and its name. Times are left to SetTimes: the report's have no zone.
+// a test is its class, else its file, then "::" and its name. Times are left to SetTimes: those of ctest and googletest
+// have no zone, and gotestsum's is when it wrote the report.
 //
 // A format without a standard is read with suspicion: what is neither plainly passed nor plainly skipped is an error, a
 // test with two entries is as bad as the worse one, and a suite that counts failures and shows none is refused.
