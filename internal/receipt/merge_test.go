@@ -34,7 +34,6 @@ func TestMerge(t *testing.T) {
 		p.Run.StartedAt, p.Run.EndedAt = "2026-11-14T10:00:00Z", "2026-11-14T11:00:00Z"
 		p.Environment.GPUs = append(p.Environment.GPUs, GPU{Name: "NVIDIA H100"})
 		p.Repo.Dirty = true
-		p.Challenges = nil
 		p.Challenges = []Challenge{}
 	})
 	third := part(t, bob, func(p *Predicate) { p.Tests[0].Reruns, p.Outside.Failed, p.Run.ExitStatus = 1, 2, 1 })
@@ -56,6 +55,9 @@ func TestMerge(t *testing.T) {
 	if len(p.Environment.GPUs) != 2 || len(p.Devices) != 1 || p.Outside.Failed != 2 || p.Outside.Passed != 9 ||
 		!p.Repo.Dirty {
 		t.Errorf("%+v", p)
+	}
+	if want := len(first.Predicate.Challenges) + len(third.Predicate.Challenges); want == 0 || len(p.Challenges) != want {
+		t.Errorf("%d challenges, want those of all parts, %d", len(p.Challenges), want)
 	}
 	if len(p.Parts) != 3 || p.Parts[0].SHA256 != first.Digest() || p.Parts[1].EndedAt != "2026-11-14T11:00:00Z" ||
 		p.Parts[1].Signer.KeyFingerprint != bob.PublicKey().Fingerprint() || p.Signer != nil {
