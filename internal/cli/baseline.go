@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/report"
 	"gpuemu/internal/wire"
@@ -55,7 +56,7 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 				term.note("not looked at: %s", text)
 			}
 			if len(reply.Unread) > 0 {
-				return exitWith(exitNotRun)
+				return exitWith(command.ExitNotRun)
 			}
 			return nil
 		},
@@ -78,7 +79,7 @@ func diffCommand(term *terminal, env Env) *cobra.Command {
 			"Exit codes: 1 with --fail-on-regression if something is worse, 3 if there was nothing to compare or a kernel\n" +
 			"could not be read, else 0.",
 		Example: "  gpuemu diff --baseline v1.2 --fail-on-regression",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if baseline == "" {
 				return diag.Errorf(Usage, "give --baseline TAG or FILE.json", "there is no baseline to compare with")
@@ -116,9 +117,9 @@ func (e *engine) diff(ctx context.Context, baseline string, fail bool, format st
 	case err != nil:
 		return err
 	case c.Worse() > 0 && fail:
-		return exitWith(exitFailed)
+		return exitWith(command.ExitFailed)
 	case c.NothingInCommon() || c.Skipped != "" || len(c.Unread) > 0:
-		return exitWith(exitNotRun)
+		return exitWith(command.ExitNotRun)
 	}
 	return nil
 }

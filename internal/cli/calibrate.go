@@ -25,7 +25,7 @@ func calibrateCommand(term *terminal, env Env) *cobra.Command {
 			"of its errors to one half of the cases, and counts false alarms on the other half. The tolerance is stored\n" +
 			"and used where the op has no bound and no tolerance of its own; --write puts it into gpuemu.toml.",
 		Example: "  gpuemu calibrate --op my_op --dtype float16 --iterations 200 --write",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if op == "" {
 				return diag.Errorf(Usage, "give --op NAME", "there is no op to calibrate")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
@@ -51,7 +52,7 @@ func casesCommand(term *terminal, env Env) *cobra.Command {
 			"Shape strategies: " + wrapped(strategyNames()) + ".\n" +
 			"Layouts: " + wrapped(layoutNames()) + ".",
 		Example: "  gpuemu cases --op softmax --seed 7 --count 100 --values adversarial --dtypes float16,bfloat16",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return runCases(term, env, flags, format.value == "json") },
 	}
 	f := cmd.Flags()
@@ -159,7 +160,8 @@ func (m *caseMaker) run(env Env, count int, asJSON bool) error {
 		info, err := m.make(ctx, i)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return notRun(diag.Errorf(Interrupted, "", "interrupted: the inputs of %d of %d cases are in %s", i, count, m.dir))
+			return command.NotRun(diag.Errorf(Interrupted, "", "interrupted: the inputs of %d of %d cases are in %s", i, count,
+				m.dir))
 		case err != nil:
 			return err
 		case asJSON:
@@ -188,7 +190,7 @@ func (m *caseMaker) make(ctx context.Context, i int) (caseInfo, error) {
 		if i == 0 {
 			return caseInfo{}, err // the arguments leave no case at all
 		}
-		return caseInfo{}, notRun(err)
+		return caseInfo{}, command.NotRun(err)
 	}
 	info := caseInfo{Index: i, Case: c.String(), Seed: strconv.FormatUint(c.Seed, 10)}
 	if m.dir != "" {
@@ -259,7 +261,7 @@ func casesStrategy(schema *opspec.Schema, flags casesFlags) (gen.Strategy, error
 func writeInputs(ctx context.Context, path string, schema *opspec.Schema, c opspec.Case) error {
 	inputs, err := gen.Inputs(schema, c)
 	if err != nil {
-		return notRun(fmt.Errorf("%s: %w", c.String(), err))
+		return command.NotRun(fmt.Errorf("%s: %w", c.String(), err))
 	}
 	var named []tensor.Named
 	for i := range schema.Inputs {
@@ -267,7 +269,7 @@ func writeInputs(ctx context.Context, path string, schema *opspec.Schema, c opsp
 		named = append(named, tensor.Named{Name: name, Tensor: inputs[name]})
 	}
 	if err := tensor.SaveSafetensors(ctx, path, named, map[string]string{caseKey: c.String()}); err != nil {
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	return nil
 }

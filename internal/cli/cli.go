@@ -15,13 +15,12 @@ import (
 	"errors"
 	"io"
 	"runtime/debug"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"gpuemu/internal/campaign"
+	"gpuemu/internal/command"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/store"
@@ -29,13 +28,8 @@ import (
 
 // This file implements the root command, its global flags and the way from an error to an exit code.
 
-// Exit codes.
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-	exitNotRun = 3
-)
+// codes are what wrong usage is called.
+var codes = command.Codes{Usage: Usage, UnknownCommand: UnknownCommand}
 
 // Env is what the command line may touch besides files.
 type Env struct {
@@ -67,52 +61,29 @@ func Main(env Env) (code int) {
 		if p := recover(); p != nil {
 			term.fail(diag.Errorf(Internal, "this is a bug in gpuemu: please report it with the text above",
 				"internal error: %v\n%s", p, debug.Stack()))
-			code = exitNotRun
+			code = command.ExitNotRun
 		}
 	}()
 	err := root(env, term).Execute()
 	if errors.Is(err, context.Canceled) && diag.CodeOf(err) == "" {
-		err = notRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
+		err = command.NotRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
 	}
 	if flushErr := term.flush(); err == nil && flushErr != nil {
 		err = stdoutError(flushErr)
 	}
-	var s *statusError
-	if said := errors.As(err, &s) && s.err == nil; err != nil && !said {
+	if err != nil && !command.Said(err) {
 		term.fail(err)
 	}
 	return exitCode(err)
 }
 
-// statusError is an error with an exit code other than exitUsage. Without err the command's output has said it all.
-type statusError struct {
-	status int
-	err    error
-}
-
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return "exit status " + strconv.Itoa(e.status)
-	}
-	return e.err.Error()
-}
-func (e *statusError) Unwrap() error { return e.err }
-
-// notRun marks an error that came up after the work had started: what was asked for was not done.
-func notRun(err error) error { return &statusError{exitNotRun, err} }
-
-// exitCode: an error without a status of its own kept the command from starting.
+// exitCode: an error without a status of its own kept the command from starting, unless its code says otherwise.
 func exitCode(err error) int {
-	var s *statusError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &s):
-		return s.status
-	case isNotRun(diag.CodeOf(err)):
-		return exitNotRun
+	var s *command.Status
+	if !errors.As(err, &s) && isNotRun(diag.CodeOf(err)) {
+		return command.ExitNotRun
 	}
-	return exitUsage
+	return command.ExitCode(err)
 }
 
 // isNotRun reports whether an error is neither of the arguments nor of the configuration: the daemon, the store or the
@@ -140,22 +111,14 @@ func root(env Env, term *terminal) *cobra.Command {
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return diag.Errorf(Usage, "gpuemu --help lists the commands", "no command given")
-		}
-		return unknownCommand(cmd, args[0])
-	}
-	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
+	codes.Group(cmd)
 	cmd.SetArgs(env.Args)
 	cmd.SetOut(term.out)
 	cmd.SetErr(term.err)
-	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
-	})
-	cmd.SetFlagErrorFunc(flagError)
-	cmd.SetHelpCommand(helpCommand())
-	cmd.Version = readVersion(env.Version).String()
+	cmd.SetGlobalNormalizationFunc(command.Dashes)
+	cmd.SetFlagErrorFunc(codes.FlagError)
+	cmd.SetHelpCommand(codes.Help())
+	cmd.Version = command.ReadVersion(env.Version).Line("gpuemu")
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
@@ -177,38 +140,4 @@ func root(env Env, term *terminal) *cobra.Command {
 		reportCommand(term, env), reproduceCommand(term, env), statusCommand(term, env), testCommand(term, env),
 		versionCommand(term, env.Version))
 	return cmd
-}
-
-// unknownCommand is the error for a command that root does not have.
-func unknownCommand(root *cobra.Command, name string) error {
-	var names []string
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
-	}
-	return diag.Errorf(UnknownCommand, diag.Suggest(name, names, "gpuemu --help lists the commands"),
-		"unknown command %q", name)
-}
-
-// helpCommand replaces cobra's, which answers an unknown name with the help of gpuemu and success.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Print the help of a command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd.Root(), args[len(args)-len(rest)])
-			}
-			found.InitDefaultHelpFlag()
-			return found.Help()
-		},
-	}
-}
-
-// noArgs refuses positional arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return diag.Errorf(Usage, cmd.CommandPath()+" --help shows its use", "unexpected argument %q", args[0])
-	}
-	return nil
 }

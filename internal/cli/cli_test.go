@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -33,15 +34,15 @@ func noEnv(string) string { return "" }
 
 func TestMainPrintsLinkedVersion(t *testing.T) {
 	code, stdout, stderr := run(t, noEnv, "version")
-	if code != exitOK || !strings.HasPrefix(stdout, "gpuemu v1.2.3 (") || stderr != "" {
+	if code != command.ExitOK || !strings.HasPrefix(stdout, "gpuemu v1.2.3 (") || stderr != "" {
 		t.Errorf("version = %d, %q, %q, want 0 and gpuemu v1.2.3", code, stdout, stderr)
 	}
 }
 
 func TestMainSurvivesPanic(t *testing.T) {
 	code, stdout, stderr := run(t, func(string) string { panic("on purpose") }, "version")
-	if code != exitNotRun || stdout != "" {
-		t.Errorf("a panic exits with %d and stdout %q, want %d and none", code, stdout, exitNotRun)
+	if code != command.ExitNotRun || stdout != "" {
+		t.Errorf("a panic exits with %d and stdout %q, want %d and none", code, stdout, command.ExitNotRun)
 	}
 	for _, want := range []string{"gpuemu: internal error: on purpose", "goroutine", "[cli-internal]", "hint: this is a"} {
 		if !strings.Contains(stderr, want) {
@@ -58,8 +59,8 @@ func TestMainReportsBrokenStdout(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"ops"}, {"ops", "--format", "json"}, {"completion", "bash"}} {
 		var stderr bytes.Buffer
 		code := Main(Env{Args: args, Stdout: brokenWriter{}, Stderr: &stderr, Getenv: noEnv})
-		if code != exitNotRun || !strings.Contains(stderr.String(), "standard output: broken [cli-write-failed]") {
-			t.Errorf("%q with a broken stdout = %d, %q, want %d", args, code, stderr.String(), exitNotRun)
+		if code != command.ExitNotRun || !strings.Contains(stderr.String(), "standard output: broken [cli-write-failed]") {
+			t.Errorf("%q with a broken stdout = %d, %q, want %d", args, code, stderr.String(), command.ExitNotRun)
 		}
 	}
 }
@@ -73,15 +74,15 @@ func TestExitCode(t *testing.T) {
 	}{
 		{"none", nil, 0},
 		{"usage", plain, 2},
-		{"not run", notRun(plain), 3},
-		{"not run, wrapped", errors.Join(notRun(plain)), 3},
+		{"not run", command.NotRun(plain), 3},
+		{"not run, wrapped", errors.Join(command.NotRun(plain)), 3},
 	} {
 		if got := exitCode(tt.err); got != tt.want {
 			t.Errorf("exitCode(%s) = %d, want %d", tt.name, got, tt.want)
 		}
 	}
-	if err := notRun(plain); diag.CodeOf(err) != Usage || err.Error() != plain.Error() {
-		t.Errorf("notRun(%v) = %v, want code and text kept", plain, err)
+	if err := command.NotRun(plain); diag.CodeOf(err) != Usage || err.Error() != plain.Error() {
+		t.Errorf("command.NotRun(%v) = %v, want code and text kept", plain, err)
 	}
 }
 
@@ -183,7 +184,7 @@ func TestCasesJSON(t *testing.T) {
 		var list struct {
 			Cases []caseInfo `json:"cases"`
 		}
-		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != exitOK || stderr != "" {
+		if err := json.Unmarshal([]byte(stdout), &list); err != nil || code != command.ExitOK || stderr != "" {
 			t.Fatalf("cases --count %s = %d, %q, %v, want JSON", count, code, stderr, err)
 		}
 		var whole bytes.Buffer
@@ -203,8 +204,8 @@ func TestCasesStopsOnBrokenStdout(t *testing.T) {
 		var stderr bytes.Buffer
 		code := Main(Env{Args: []string{"cases", "--op", "relu", "--count", "1000000000", "--format", format},
 			Stdout: brokenWriter{}, Stderr: &stderr, Getenv: noEnv})
-		if code != exitNotRun || strings.Count(stderr.String(), "standard output: broken [cli-write-failed]") != 1 {
-			t.Errorf("cases --format %s = %d, %q, want %d", format, code, stderr.String(), exitNotRun)
+		if code != command.ExitNotRun || strings.Count(stderr.String(), "standard output: broken [cli-write-failed]") != 1 {
+			t.Errorf("cases --format %s = %d, %q, want %d", format, code, stderr.String(), command.ExitNotRun)
 		}
 	}
 }
@@ -213,7 +214,7 @@ func TestCasesStopsOnBrokenStdout(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	cases, output := filepath.Join(dir, "cases"), filepath.Join(dir, "out.safetensors")
-	if code, _, stderr := run(t, noEnv, "cases", "--op", "relu", "--count", "1", "-o", cases); code != exitOK {
+	if code, _, stderr := run(t, noEnv, "cases", "--op", "relu", "--count", "1", "-o", cases); code != command.ExitOK {
 		t.Fatal(stderr)
 	}
 	inputs := filepath.Join(cases, "0.safetensors")
@@ -233,8 +234,8 @@ func TestInterrupted(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		code := Main(Env{Args: tt.args, Stdout: &stdout, Stderr: &stderr, Getenv: noEnv, Interrupt: ended})
-		if code != exitNotRun || stdout.Len() > 0 || stderr.String() != tt.want {
-			t.Errorf("%s = %d, %q, %q, want %d, %q", tt.args[0], code, &stdout, &stderr, exitNotRun, tt.want)
+		if code != command.ExitNotRun || stdout.Len() > 0 || stderr.String() != tt.want {
+			t.Errorf("%s = %d, %q, %q, want %d, %q", tt.args[0], code, &stdout, &stderr, command.ExitNotRun, tt.want)
 		}
 	}
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/config"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
@@ -149,7 +150,7 @@ func (p *place) server(ctx context.Context, log *slog.Logger) (*daemon.Server, e
 		return nil, diag.Errorf(Usage, "set GPUEMU_HOME to a directory of yours", "GPUEMU_HOME: %w", err)
 	}
 	return daemon.New(ctx, daemon.Options{
-		Home: p.home, Socket: p.socket, Version: programVersion(p.env.Version), Log: log, Now: time.Now,
+		Home: p.home, Socket: p.socket, Version: command.ReadVersion(p.env.Version).Version, Log: log, Now: time.Now,
 	})
 }
 

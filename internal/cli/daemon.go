@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
 )
@@ -60,7 +61,7 @@ func daemonStart(term *terminal, env Env) *cobra.Command {
 		Short: "Start the daemon, here or in the background",
 		Long: "The daemon answers on a Unix socket, to processes of the same user. With --listen it also answers other\n" +
 			"machines over TLS; whoever has the token may then run code here, as with ssh.",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			p, err := newPlace(env, term)
 			if err != nil {
@@ -127,7 +128,7 @@ func (p *place) startInBackground(more []string) error {
 	}
 	exe, err := os.Executable()
 	if err != nil {
-		return notRun(diag.Errorf(Internal, "", "path of this program: %w", err))
+		return command.NotRun(diag.Errorf(Internal, "", "path of this program: %w", err))
 	}
 	// What goes wrong before the log is open, and a crash, end up here.
 	crash, err := os.OpenFile(p.logFile()+".stderr", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -150,7 +151,7 @@ func (p *place) startInBackground(more []string) error {
 	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, crash, crash
 	cmd.SysProcAttr = detached()
 	if err := cmd.Start(); err != nil {
-		return notRun(diag.Errorf(Internal, "", "starting the daemon: %w", err))
+		return command.NotRun(diag.Errorf(Internal, "", "starting the daemon: %w", err))
 	}
 	died := make(chan error, 1)
 	go func() { died <- cmd.Wait() }()
@@ -173,10 +174,10 @@ func (p *place) startInBackground(more []string) error {
 		logged, _ := linesFrom(p.logFile(), before, 10)
 		err := diag.Errorf(DaemonFailed, "the log is "+p.logFile(), "the daemon did not start; it said:\n%s",
 			strings.TrimRight(said+logged, "\n"))
-		if cmd.ProcessState.ExitCode() == exitUsage { // the path of its socket, say
+		if cmd.ProcessState.ExitCode() == command.ExitUsage { // the path of its socket, say
 			return err
 		}
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	p.term.print(fmt.Sprintf("daemon started on %s (pid %d)", p.socket, cmd.Process.Pid))
 	return nil
@@ -186,7 +187,7 @@ func daemonStop(term *terminal, env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "stop",
 		Short: "Stop the daemon; running campaigns are kept and can be resumed",
-		Args:  noArgs,
+		Args:  codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()
@@ -196,11 +197,11 @@ func daemonStop(term *terminal, env Env) *cobra.Command {
 			}
 			client, err := daemon.Dial(ctx, p.socket)
 			if err != nil {
-				return notRun(err)
+				return command.NotRun(err)
 			}
 			defer client.Close()
 			if err := client.Shutdown(ctx); err != nil {
-				return notRun(err)
+				return command.NotRun(err)
 			}
 			gone := pollUntil(ctx, stopLimit, func() bool {
 				other, err := daemon.Dial(ctx, p.socket)
@@ -212,7 +213,8 @@ func daemonStop(term *terminal, env Env) *cobra.Command {
 				return errors.Is(err, fs.ErrNotExist)
 			})
 			if !gone {
-				return notRun(diag.Errorf(DaemonFailed, "gpuemu daemon logs shows what it does", "the daemon does not stop"))
+				return command.NotRun(diag.Errorf(DaemonFailed, "gpuemu daemon logs shows what it does",
+					"the daemon does not stop"))
 			}
 			term.print("daemon stopped")
 			return nil
@@ -225,7 +227,7 @@ func daemonStatus(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say whether a daemon is running, and what it does",
-		Args:  noArgs,
+		Args:  codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()
@@ -235,12 +237,12 @@ func daemonStatus(term *terminal, env Env) *cobra.Command {
 			}
 			client, err := daemon.Dial(ctx, p.socket)
 			if err != nil {
-				return notRun(err)
+				return command.NotRun(err)
 			}
 			defer client.Close()
 			st, err := client.Status(ctx)
 			if err != nil {
-				return notRun(err)
+				return command.NotRun(err)
 			}
 			if format.value == "json" {
 				return term.printJSON(st)
@@ -259,7 +261,7 @@ func daemonLogs(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs",
 		Short: "Print the daemon's log",
-		Args:  noArgs,
+		Args:  codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if lines < 0 {
 				return diag.Errorf(Usage, "give 0 or more", "--lines is %d", lines)
@@ -269,7 +271,7 @@ func daemonLogs(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(p.logFile()); errors.Is(err, fs.ErrNotExist) {
-				return notRun(diag.Errorf(ReadFailed, "a daemon started with --background writes one",
+				return command.NotRun(diag.Errorf(ReadFailed, "a daemon started with --background writes one",
 					"there is no log at %s", p.logFile()))
 			}
 			text, end := linesFrom(p.logFile(), 0, lines)

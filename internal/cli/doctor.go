@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	newproject "gpuemu/internal/project"
@@ -55,11 +56,11 @@ func doctorCommand(term *terminal, env Env) *cobra.Command {
 		Long: "Looks at the home directory, the store, the daemon, Python and its packages, the CUDA tools, the GPU,\n" +
 			"git and the configuration. Exits with 3 where something is missing that every validation needs: the\n" +
 			"home directory, the store, Python with numpy. All else is optional.",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			named, err := cmd.Flags().GetString("config")
 			if err != nil {
-				return notRun(diag.Errorf(Internal, "", "%w", err))
+				return command.NotRun(diag.Errorf(Internal, "", "%w", err))
 			}
 			ctx, stop := env.interruptible()
 			defer stop()
@@ -101,7 +102,7 @@ func (d *doctor) add(c check) {
 }
 
 func (d *doctor) examine() {
-	d.ok("gpuemu", readVersion(d.env.Version).String())
+	d.ok("gpuemu", command.ReadVersion(d.env.Version).Line("gpuemu"))
 	d.examineHome()
 	d.examinePython(d.examineConfig())
 	for _, tool := range []struct{ name, use string }{
@@ -315,7 +316,7 @@ func (d *doctor) report(term *terminal, format string) error {
 		term.printTable("", rows)
 	}
 	if len(broken) > 0 {
-		return notRun(diag.Errorf(newproject.Unusable, "the lines above say how to mend it", "not usable: %s",
+		return command.NotRun(diag.Errorf(newproject.Unusable, "the lines above say how to mend it", "not usable: %s",
 			strings.Join(broken, ", ")))
 	}
 	return nil

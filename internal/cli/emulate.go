@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
@@ -129,7 +130,7 @@ func (e *emulator) run(cmd *cobra.Command) error {
 
 // refuse says in JSON, too, that a kernel could not be executed as a whole.
 func (e *emulator) refuse(err error) error {
-	if !e.asJSON || exitCode(err) != exitNotRun {
+	if !e.asJSON || exitCode(err) != command.ExitNotRun {
 		return err
 	}
 	if broken := e.term.printJSON(emulation.Refused(e.launch, err)); broken != nil {
@@ -149,7 +150,7 @@ func (e *emulator) print() error {
 		printEmulation(e.term, e.doc)
 	}
 	if e.doc.Status != "passed" {
-		return &statusError{status: exitFailed}
+		return &command.Status{Code: command.ExitFailed}
 	}
 	return nil
 }
@@ -198,7 +199,7 @@ func (e *emulator) read(cmd *cobra.Command) error {
 	case errors.As(err, &bad):
 		return readError(err)
 	case err != nil:
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	e.launch.Entry = emulation.KernelName(e.file, e.launch.Entry)
 	return nil
@@ -220,9 +221,9 @@ func (e *emulator) execute() error {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return notRun(diag.Errorf(Interrupted, "", "interrupted before %s ended", e.launch.Entry))
+		return command.NotRun(diag.Errorf(Interrupted, "", "interrupted before %s ended", e.launch.Entry))
 	case emulation.IsRefusal(err):
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	return err
 }

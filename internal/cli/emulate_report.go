@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
 	"gpuemu/internal/tensor"
@@ -174,7 +175,7 @@ func (e *emulator) writeOutputs() error {
 	path := filepath.Join(e.flags.dir, "outputs.safetensors")
 	err := tensor.SaveSafetensors(context.Background(), path, named, map[string]string{"kernel": e.doc.Kernel})
 	if err != nil {
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	e.doc.Outputs = append(e.doc.Outputs, path)
 	if e.flags.launch == "" {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/emulation"
@@ -47,7 +48,7 @@ func TestEmulateSoftmax(t *testing.T) {
 		out := filepath.Join(dir, name)
 		args[0] = "../../testdata/ptx/" + args[0]
 		code, stdout, stderr := run(t, noEnv, append([]string{"emulate", "--grid", "3", "-o", out}, args...)...)
-		if code != exitOK || stderr != "" {
+		if code != command.ExitOK || stderr != "" {
 			t.Fatalf("%s: exit code %d\n%s%s", name, code, stdout, stderr)
 		}
 		file, err := tensor.OpenSafetensors(filepath.Join(out, "outputs.safetensors"))
@@ -75,8 +76,8 @@ func TestEmulateNames(t *testing.T) {
 	if err := os.WriteFile(path, []byte(ptx), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for entry, want := range map[string]int{"one": exitOK, "_Z3oneIfEvv": exitOK, "_Z3twoIdEvv": exitOK, "two": exitUsage,
-		"three": exitUsage, "": exitUsage} {
+	for entry, want := range map[string]int{"one": command.ExitOK, "_Z3oneIfEvv": command.ExitOK,
+		"_Z3twoIdEvv": command.ExitOK, "two": command.ExitUsage, "three": command.ExitUsage, "": command.ExitUsage} {
 		code, stdout, stderr := run(t, noEnv, "emulate", path, "--grid", "1", "--block", "1", "--entry", entry)
 		if code != want {
 			t.Errorf("--entry %q exits with %d, want %d\n%s%s", entry, code, want, stdout, stderr)
@@ -96,7 +97,7 @@ func TestEmulateInterrupted(t *testing.T) {
 		Stdout: &out, Stderr: &errs, Getenv: noEnv, Interrupt: func() (context.Context, context.CancelFunc) {
 			return context.WithTimeout(t.Context(), 10*time.Millisecond)
 		}})
-	if code != exitNotRun || out.String() != "" || !strings.Contains(errs.String(), "[cli-interrupted]") {
+	if code != command.ExitNotRun || out.String() != "" || !strings.Contains(errs.String(), "[cli-interrupted]") {
 		t.Errorf("exit code %d, stdout %q, stderr %q", code, out.String(), errs.String())
 	}
 }

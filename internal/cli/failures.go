@@ -23,7 +23,7 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 		Short:   "List stored failures, the newest first",
 		Long:    "Lists the failures of the project, or those of all projects where there is no gpuemu.toml.",
 		Example: "  gpuemu failures --op softmax --since-hours 24",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case limit < 1:

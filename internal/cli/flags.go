@@ -1,43 +1,17 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"gpuemu/internal/diag"
 )
 
 // This file implements the flag values that pflag does not have (seeds, closed sets of words, lists) and what is said
 // of flags that are wrong.
-
-// flagError turns what pflag says of a flag into an error with a next step.
-func flagError(cmd *cobra.Command, err error) error {
-	help := cmd.CommandPath() + " --help lists the flags"
-	var unknown *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case !cmd.HasParent() && cmd.Flags().NArg() > 0:
-		return unknownCommand(cmd, cmd.Flags().Arg(0)) // the flag is not the fault, it belongs to a misspelt command
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		name := "--" + unknown.GetSpecifiedName()
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-		return diag.Errorf(Usage, diag.Suggest(name, known, help), "unknown flag %q", name)
-	case errors.As(err, &invalid):
-		cause := invalid.Unwrap()
-		var number *strconv.NumError // its own text names a function of Go
-		if errors.As(cause, &number) {
-			cause = fmt.Errorf("%q: %w", number.Num, number.Err)
-		}
-		return diag.Errorf(Usage, help, "--%s: %w", invalid.GetFlag().Name, cause)
-	}
-	return diag.Errorf(Usage, help, "%w", err)
-}
 
 // inFlag puts the flag in front of the message of err, and gives it a code where it has none.
 func inFlag(flag string, err error) error {

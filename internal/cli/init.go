@@ -30,7 +30,7 @@ func initCommand(term *terminal, env Env) *cobra.Command {
 		Short: "Write a gpuemu.toml and kernels that pass",
 		Long: "Writes a project that passes gpuemu test at once: a gpuemu.toml, one kernel (with --with-examples\n" +
 			"several) and, if asked for, a workflow for CI. No file that exists is overwritten without --force.",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runInit(term, env, f) },
 	}
 	flags := cmd.Flags()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/inspect"
@@ -96,9 +97,9 @@ func artifactsCommand(term *terminal, env Env) *cobra.Command {
 				return report.ArtifactsText(w, l.seenFromHere(), term.textOptions(o))
 			}, func(d *inspect.Document) int {
 				if len(d.Unread) > 0 || d.Total == 0 {
-					return exitNotRun
+					return command.ExitNotRun
 				}
-				return exitOK
+				return command.ExitOK
 			})
 		},
 	}
@@ -223,7 +224,7 @@ func lookAtFiles(
 	if err != nil {
 		return nil, err
 	}
-	doc.Version = programVersion(env.Version)
+	doc.Version = command.ReadVersion(env.Version).Version
 	return &looked{doc, cwd, cwd}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
@@ -96,7 +97,7 @@ func opsJSON(t *terminal, ops []*oracle.Op) error {
 	for _, op := range ops {
 		schema, err := json.Marshal(op.Schema)
 		if err != nil {
-			return notRun(diag.Errorf(Internal, "", "schema of %s: %w", op.Name, err))
+			return command.NotRun(diag.Errorf(Internal, "", "schema of %s: %w", op.Name, err))
 		}
 		list = append(list, opInfo{
 			Name: op.Name, Aliases: append([]string{}, op.Aliases...), Family: op.Family, Doc: op.Doc,

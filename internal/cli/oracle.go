@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -96,9 +97,9 @@ func runOracle(term *terminal, env Env, name string, flags oracleFlags) error {
 	err = tensor.SaveSafetensors(ctx, output, results, map[string]string{"op": op.Name})
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return notRun(diag.Errorf(Interrupted, "", "interrupted: %s is not written", flags.output))
+		return command.NotRun(diag.Errorf(Interrupted, "", "interrupted: %s is not written", flags.output))
 	case err != nil:
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]

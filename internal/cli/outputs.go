@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
@@ -91,7 +92,7 @@ func (r reportOutput) write(term *terminal, fill func(io.Writer) error) error {
 func replaceFile(path string, fill func(io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".gpuemu-*")
 	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
+		return command.NotRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
 	}
 	defer os.Remove(tmp.Name()) // fails after the rename, which is as it should be
 	buffered := bufio.NewWriterSize(tmp, 1<<16)
@@ -104,7 +105,7 @@ func replaceFile(path string, fill func(io.Writer) error) error {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
+		return command.NotRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
 	}
 	return nil
 }

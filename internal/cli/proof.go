@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/proof"
 )
 
@@ -18,10 +19,10 @@ func proofCommand(env Env) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			status := proof.Main(proof.Env{Name: "gpuemu proof", Args: args, Stdin: env.Stdin, Stdout: env.Stdout,
 				Stderr: env.Stderr, Getenv: env.Getenv, Version: env.Version, Interrupt: env.Interrupt})
-			if status == exitOK {
+			if status == command.ExitOK {
 				return nil
 			}
-			return &statusError{status, nil} // proof has said what is wrong
+			return &command.Status{Code: status, Err: nil} // proof has said what is wrong
 		},
 	}
 }

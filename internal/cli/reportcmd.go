@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/report"
 	"gpuemu/internal/wire"
@@ -24,7 +25,7 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 			"the project's newest campaign. Exit codes are those of the run: 1 if something failed, 3 if something was not\n" +
 			"run or there is nothing to report.",
 		Example: "  gpuemu report --format junit -o results.xml --since-hours 24",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := checkHours(since); err != nil {
 				return err
@@ -43,7 +44,7 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			status := exitOK
+			status := command.ExitOK
 			for _, o := range outs {
 				err := o.write(term, func(w io.Writer) error {
 					exit, err := e.client.Report(ctx, &wire.ReportRequest{Config: e.project.path, Dir: e.dir, Format: o.format,
@@ -73,7 +74,7 @@ func coverageCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "coverage",
 		Short: "Show which ops, dtypes, shapes and layouts were exercised",
-		Args:  noArgs,
+		Args:  codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			outs, err := out.pairs()
 			if err != nil {

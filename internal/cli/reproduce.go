@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
@@ -100,11 +101,11 @@ func reproduce(ctx context.Context, e *engine, target, op, export string) error 
 	}
 	switch {
 	case reply.Result == nil:
-		return exitWith(exitNotRun)
+		return exitWith(command.ExitNotRun)
 	case reply.Result.Verdict.Failed():
-		return exitWith(exitFailed)
+		return exitWith(command.ExitFailed)
 	case reply.Result.Verdict.String() != "pass":
-		return exitWith(exitNotRun)
+		return exitWith(command.ExitNotRun)
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 		Example: "  gpuemu minimize 8837462910\n  gpuemu minimize --op matmul --seed 98765 --strategy binary-search-dims",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seed") {
-				return noArgs(cmd, args)
+				return codes.NoArgs(cmd, args)
 			}
 			return oneArg("the seed of a stored case")(cmd, args)
 		},
@@ -215,7 +216,7 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 			bar.clear()
 			if err != nil {
 				if ctx.Err() != nil {
-					return notRun(diag.Errorf(Interrupted, "", "interrupted: nothing was stored"))
+					return command.NotRun(diag.Errorf(Interrupted, "", "interrupted: nothing was stored"))
 				}
 				return err
 			}

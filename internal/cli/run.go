@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/oracle"
@@ -69,7 +70,7 @@ func (f *runFlags) args(cmd *cobra.Command, args []string) error {
 		f.resume = args[0]
 		return nil
 	}
-	return noArgs(cmd, args)
+	return codes.NoArgs(cmd, args)
 }
 
 // registerOps adds --op, with or without a short form.
@@ -204,7 +205,7 @@ func showEvent(term *terminal, bar *progress, ev *wire.Event) {
 
 // report writes one report of a campaign and returns the exit code it deserves.
 func (e *engine) report(ctx context.Context, out reportOutput, campaign string, f *runFlags) (int, error) {
-	exit := exitOK
+	exit := command.ExitOK
 	err := out.write(e.term, func(w io.Writer) (err error) {
 		exit, err = e.client.Report(ctx, &wire.ReportRequest{
 			Config: e.project.path, Dir: e.dir, Format: out.format, Campaign: campaign,
@@ -220,18 +221,18 @@ func (e *engine) report(ctx context.Context, out reportOutput, campaign string, 
 
 // worseExit: 1 before 3 before 0; 2 cannot come up once a run has started.
 func worseExit(a, b int) int {
-	for _, code := range []int{exitUsage, exitFailed, exitNotRun} {
+	for _, code := range []int{command.ExitUsage, command.ExitFailed, command.ExitNotRun} {
 		if a == code || b == code {
 			return code
 		}
 	}
-	return exitOK
+	return command.ExitOK
 }
 
 // exitWith is the error of a command whose output has said it all: nothing more is printed.
 func exitWith(status int) error {
-	if status == exitOK {
+	if status == command.ExitOK {
 		return nil
 	}
-	return &statusError{status: status}
+	return &command.Status{Code: status}
 }

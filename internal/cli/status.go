@@ -21,7 +21,7 @@ func statusCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show version, daemon, store and running campaigns",
-		Args:  noArgs,
+		Args:  codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
@@ -171,7 +172,7 @@ func (t *terminal) broken() error {
 }
 
 func stdoutError(err error) error {
-	return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+	return command.NotRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
 }
 
 // printJSON writes a result as indented JSON.
@@ -210,7 +211,7 @@ func (l *jsonList) add(item any) error {
 	l.n++
 	var b bytes.Buffer
 	if err := encodeJSON(&b, "    ", item); err != nil {
-		return notRun(diag.Errorf(Internal, "", "%s[%d]: %w", l.name, l.n-1, err))
+		return command.NotRun(diag.Errorf(Internal, "", "%s[%d]: %w", l.name, l.n-1, err))
 	}
 	l.t.out.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 	return l.t.broken()

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/tensor"
@@ -36,7 +37,7 @@ func challengeCommand(env Env, term *terminal) *cobra.Command {
 			"prints. With --inputs the inputs of each case are written to DIR/<index>.safetensors; with --outputs the\n" +
 			"outputs are read from such files, and the record for the result file is printed.",
 		Example: "  gpu-proof challenge --code $DIGEST --op softmax --count 8 --inputs cases",
-		Args:    noArgs,
+		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := env.context()
 			defer stop()
@@ -110,7 +111,7 @@ func writeInputs(ctx context.Context, dir string, c *receipt.Challenge, code str
 		}
 		meta := map[string]string{"case": c.Cases[i].Case}
 		if err := tensor.SaveSafetensors(ctx, caseFile(dir, i), inputs, meta); err != nil {
-			return notRun(err)
+			return command.NotRun(err)
 		}
 	}
 	return nil

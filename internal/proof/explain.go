@@ -45,7 +45,7 @@ func explainCommand(env Env, term *terminal) *cobra.Command {
 		Long: "Lists the files that changed between the tested commit and HEAD, and the tests that this concerns: those\n" +
 			"of a changed test file, those below a changed conftest.py, and all of them where anything else changed. Then it\n" +
 			"says what verify would refuse, by the same flags. The exit code is that of verify.",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := env.context()
 			defer stop()

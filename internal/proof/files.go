@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
@@ -73,7 +74,7 @@ func writeFile(path string, b []byte) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	fail := func(err error) error { return notRun(diag.Errorf(WriteFailed, "", "%s: %w", path, err)) }
+	fail := func(err error) error { return command.NotRun(diag.Errorf(WriteFailed, "", "%s: %w", path, err)) }
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return diag.Errorf(WriteFailed, "name a file", "%s is no regular file", path)
 	}

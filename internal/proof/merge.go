@@ -2,11 +2,11 @@ package proof
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/receipt"
 )
@@ -73,7 +73,7 @@ func runMerge(
 		return refused(err)
 	}
 	p := &merged.Predicate
-	p.Tool, p.SignedAt = "gpu-proof "+readVersion(env.Version).Version, env.now().UTC().Format(receipt.TimeForm)
+	p.Tool, p.SignedAt = "gpu-proof "+command.ReadVersion(env.Version).Version, env.now().UTC().Format(receipt.TimeForm)
 	sign := signFlags{keyFlags: flags.keyFlags, out: flags.out, format: formatStatement}
 	var b []byte
 	if flags.unsigned {
@@ -100,16 +100,16 @@ func runMerge(
 // verifyParts verifies all parts, says what is wrong with each, and gives them back if nothing is.
 func verifyParts(ctx context.Context, term *terminal, v *verifier, files []string) ([]*receipt.Receipt, error) {
 	var parts []*receipt.Receipt
-	worst := exitOK
+	worst := command.ExitOK
 	for _, file := range files {
 		out, err := v.judge(ctx, file, "")
 		if err != nil {
 			return nil, err
 		}
-		if out.ExitCode != exitOK {
+		if out.ExitCode != command.ExitOK {
 			out.Notes = nil
 			showVerdict(term, out)
-			if worst != exitRefused {
+			if worst != command.ExitFailed {
 				worst = out.ExitCode
 			}
 			continue
@@ -117,9 +117,10 @@ func verifyParts(ctx context.Context, term *terminal, v *verifier, files []strin
 		term.detail("%s: accepted", file)
 		parts = append(parts, out.receipt)
 	}
-	if worst != exitOK {
-		return nil, &statusError{worst, fmt.Errorf("%w", diag.Errorf(NotMerged, "leave out the parts that are refused",
-			"%d of %d receipts are not accepted: nothing is merged", len(files)-len(parts), len(files)))}
+	if worst != command.ExitOK {
+		return nil, &command.Status{Code: worst, Err: diag.Errorf(NotMerged,
+			"leave out the parts that are refused",
+			"%d of %d receipts are not accepted: nothing is merged", len(files)-len(parts), len(files))}
 	}
 	return parts, nil
 }

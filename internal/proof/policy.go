@@ -26,7 +26,7 @@ type policyFlags struct {
 
 func policyCommand(env Env, term *terminal) *cobra.Command {
 	cmd := &cobra.Command{Use: "policy", Short: "Policies: what a receipt must say"}
-	group(cmd)
+	codes.Group(cmd)
 	var flags policyFlags
 	init := &cobra.Command{
 		Use:   "init [--signer NAME]... [--out FILE]",
@@ -34,7 +34,7 @@ func policyCommand(env Env, term *terminal) *cobra.Command {
 		Long: "Writes a policy in which every key stands with its meaning, those that are not asked for as comments:\n" +
 			"without them the strict defaults hold. Commit it to the protected branch, and have CI read it from there:\n\n" +
 			"  gpu-proof verify --receipt gpu-proof.json --policy-ref origin/main:.github/gpu-proof.yml",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runPolicyInit(term, flags) },
 	}
 	f := init.Flags()

@@ -15,29 +15,22 @@ package proof
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
 // This file implements the root command and the way from an error to an exit code.
 
-// Exit codes.
-const (
-	exitOK      = 0
-	exitRefused = 1
-	exitUsage   = 2
-	exitNotRun  = 3
-)
+// codes are what wrong usage is called.
+var codes = command.Codes{Usage: Usage, UnknownCommand: UnknownCommand}
 
 // Env is what the command line may touch besides files.
 type Env struct {
@@ -85,54 +78,24 @@ func Main(env Env) (code int) {
 			}
 			term.fail(diag.Errorf(Internal, "this is a bug in gpu-proof: please report it with the text above",
 				"internal error: %v", p))
-			code = exitNotRun
+			code = command.ExitNotRun
 		}
 	}()
 	err := root(env, term).Execute()
 	if errors.Is(err, context.Canceled) && diag.CodeOf(err) == "" {
-		err = notRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
+		err = command.NotRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
 	}
 	if flushErr := term.out.Flush(); err == nil && flushErr != nil {
-		err = notRun(diag.Errorf(WriteFailed, "", "standard output: %w", flushErr))
+		err = command.NotRun(diag.Errorf(WriteFailed, "", "standard output: %w", flushErr))
 	}
-	var s *statusError
-	if said := errors.As(err, &s) && s.err == nil; err != nil && !said {
+	if err != nil && !command.Said(err) {
 		term.fail(err)
 	}
-	return exitCode(err)
+	return command.ExitCode(err)
 }
-
-// statusError is an error with an exit code other than exitUsage. Without err the command's output has said it all.
-type statusError struct {
-	status int
-	err    error
-}
-
-func (e *statusError) Error() string {
-	if e.err == nil {
-		return "exit status " + strconv.Itoa(e.status)
-	}
-	return e.err.Error()
-}
-func (e *statusError) Unwrap() error { return e.err }
-
-// notRun marks an error that came up after the work had started: what was asked for was not done.
-func notRun(err error) error { return &statusError{exitNotRun, err} }
 
 // refused marks an error that is an answer: no.
-func refused(err error) error { return &statusError{exitRefused, err} }
-
-// exitCode: an error without a status of its own kept the command from starting.
-func exitCode(err error) int {
-	var s *statusError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &s):
-		return s.status
-	}
-	return exitUsage
-}
+func refused(err error) error { return &command.Status{Code: command.ExitFailed, Err: err} }
 
 // root builds the command tree. It does no other work: start-up counts.
 func root(env Env, term *terminal) *cobra.Command {
@@ -147,16 +110,14 @@ func root(env Env, term *terminal) *cobra.Command {
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	group(cmd)
+	codes.Group(cmd)
 	cmd.SetArgs(env.Args)
 	cmd.SetOut(term.out)
 	cmd.SetErr(term.err)
-	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
-	})
-	cmd.SetFlagErrorFunc(flagError)
-	cmd.SetHelpCommand(helpCommand())
-	cmd.Version = readVersion(env.Version).String()
+	cmd.SetGlobalNormalizationFunc(command.Dashes)
+	cmd.SetFlagErrorFunc(codes.FlagError)
+	cmd.SetHelpCommand(codes.Help())
+	cmd.Version = command.ReadVersion(env.Version).Line("gpu-proof")
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
@@ -175,71 +136,4 @@ func root(env Env, term *terminal) *cobra.Command {
 func Commands() *cobra.Command {
 	env := Env{Name: "gpu-proof", Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) string { return "" }}
 	return root(env, newTerminal(env))
-}
-
-// group makes a command that only has subcommands refuse everything else.
-func group(cmd *cobra.Command) {
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return diag.Errorf(Usage, cmd.CommandPath()+" --help lists the commands", "no command given")
-		}
-		return unknownCommand(cmd, args[0])
-	}
-	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
-}
-
-// unknownCommand is the error for a command that parent does not have.
-func unknownCommand(parent *cobra.Command, name string) error {
-	var names []string
-	for _, c := range parent.Commands() {
-		names = append(names, c.Name())
-	}
-	return diag.Errorf(UnknownCommand, diag.Suggest(name, names, parent.CommandPath()+" --help lists the commands"),
-		"unknown command %q", name)
-}
-
-// helpCommand replaces cobra's, which answers an unknown name with the help of the root and success.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "Print the help of a command",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			found, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return unknownCommand(cmd.Root(), args[len(args)-len(rest)])
-			}
-			found.InitDefaultHelpFlag()
-			return found.Help()
-		},
-	}
-}
-
-// noArgs refuses positional arguments.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return diag.Errorf(Usage, cmd.CommandPath()+" --help shows its use", "unexpected argument %q", args[0])
-	}
-	return nil
-}
-
-// flagError turns what pflag says of a flag into an error with a next step.
-func flagError(cmd *cobra.Command, err error) error {
-	help := cmd.CommandPath() + " --help lists the flags"
-	var unknown *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
-		name := "--" + unknown.GetSpecifiedName()
-		var known []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
-		return diag.Errorf(Usage, diag.Suggest(name, known, help), "unknown flag %q", name)
-	case errors.As(err, &invalid):
-		cause := invalid.Unwrap()
-		var number *strconv.NumError // its own text names a function of Go
-		if errors.As(cause, &number) {
-			cause = fmt.Errorf("%q: %w", number.Num, number.Err)
-		}
-		return diag.Errorf(Usage, help, "--%s: %w", invalid.GetFlag().Name, cause)
-	}
-	return diag.Errorf(Usage, help, "%w", err)
 }

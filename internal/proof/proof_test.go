@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/fingerprint"
 	"gpuemu/internal/policy"
@@ -154,7 +155,7 @@ func TestPanic(t *testing.T) {
 	var out, err bytes.Buffer
 	status := Main(Env{Args: []string{"version"}, Stdout: &out, Stderr: &err,
 		Getenv: func(string) string { panic("oops") }})
-	if status != exitNotRun || !strings.Contains(err.String(), "internal error: oops") {
+	if status != command.ExitNotRun || !strings.Contains(err.String(), "internal error: oops") {
 		t.Errorf("Main = %d, %q", status, err.String())
 	}
 }
@@ -237,7 +238,7 @@ func TestRecheckTime(t *testing.T) {
 	if err := v.recheck(t.Context(), out, false); err != nil {
 		t.Fatal(err)
 	}
-	if out.conclude(); out.ExitCode != exitNotRun || len(out.Unknown) != 1 ||
+	if out.conclude(); out.ExitCode != command.ExitNotRun || len(out.Unknown) != 1 ||
 		!strings.HasPrefix(out.Unknown[0].Message, "2 of 2 challenges were not computed again within") {
 		t.Errorf("recheck = %+v, exit code %d", out.Unknown, out.ExitCode)
 	}

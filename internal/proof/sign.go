@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/fingerprint"
 	"gpuemu/internal/forge"
@@ -55,7 +56,7 @@ func signCommand(env Env, term *terminal) *cobra.Command {
 		Example: "  gpu-proof sign --results results.json --signer alice\n" +
 			"  gpu-proof sign --junit report.xml --path src --path tests --start $(gpu-proof snapshot)\n" +
 			"  gpu-proof sign --add gpu-proof.json --key ~/.ssh/id_ed25519",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := env.context()
 			defer stop()
@@ -401,7 +402,7 @@ func (f *signFlags) facts(
 		return nil, gitError(err)
 	}
 	facts := &receipt.Facts{
-		Tool: "gpu-proof " + readVersion(env.Version).Version, SignedAt: env.now(), Nonce: f.nonce,
+		Tool: "gpu-proof " + command.ReadVersion(env.Version).Version, SignedAt: env.now(), Nonce: f.nonce,
 		Repo: receipt.Repo{Remote: repo.Remote(), Commit: head.ID, Tree: head.Tree, Branch: head.Branch,
 			Dirty: len(dirty) > 0},
 		Code: receipt.Code{Algorithm: receipt.ManifestAlgorithm, Scope: m.Scope.Paths(), Exclude: m.Exclude,
@@ -475,12 +476,13 @@ type signed struct {
 func finish(term *terminal, flags *signFlags, b []byte) error {
 	r, err := receipt.Parse(flags.out, b)
 	if err != nil {
-		return notRun(diag.Errorf(Internal, "please report it", "the receipt that was made cannot be read: %w", err))
+		return command.NotRun(diag.Errorf(Internal, "please report it", "the receipt that was made cannot be read: %w", err))
 	}
 	sigs := signatures(r)
 	for _, s := range sigs {
 		if s.Fault != "" {
-			return notRun(diag.Errorf(Internal, "please report it", "the signature that was made is not good: %s", s.Fault))
+			return command.NotRun(diag.Errorf(Internal, "please report it",
+				"the signature that was made is not good: %s", s.Fault))
 		}
 	}
 	if err := writeFile(flags.out, b); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/fingerprint"
 )
@@ -59,7 +60,7 @@ func snapshotCommand(env Env, term *terminal) *cobra.Command {
 		Short: "Print the digest of the code in the working tree",
 		Long: "Hashes all files of the paths as they lie there, tracked or not, but for those that Git ignores. A test\n" +
 			"runner takes one snapshot before the first test and one after the last.",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := env.context()
 			defer stop()
@@ -118,7 +119,7 @@ func openRepo(ctx context.Context, dir string) (*fingerprint.Repo, error) {
 // gitError: an error that says nothing about the content of a repository is no refusal and no fault of the arguments.
 func gitError(err error) error {
 	if fingerprint.CannotTell(err) {
-		return notRun(err)
+		return command.NotRun(err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
@@ -22,14 +23,14 @@ func writeSummary(env Env, v *verdict) error {
 	}
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "GITHUB_STEP_SUMMARY: %w", err))
+		return command.NotRun(diag.Errorf(WriteFailed, "", "GITHUB_STEP_SUMMARY: %w", err))
 	}
 	_, err = f.WriteString(summaryText(v))
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "GITHUB_STEP_SUMMARY: %w", err))
+		return command.NotRun(diag.Errorf(WriteFailed, "", "GITHUB_STEP_SUMMARY: %w", err))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
 
@@ -143,7 +144,7 @@ func (t *terminal) printJSON(v any) error {
 		_, err = t.out.Write(append(bytes.ReplaceAll(b, []byte("##"), []byte(`#\u0023`)), '\n'))
 	}
 	if err != nil {
-		return notRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
+		return command.NotRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))
 	}
 	return nil
 }

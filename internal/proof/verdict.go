@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/command"
 	"gpuemu/internal/policy"
 	"gpuemu/internal/receipt"
 )
@@ -78,20 +79,20 @@ func findings(list []policy.Refusal) []finding {
 func (v *verdict) conclude() {
 	switch {
 	case len(v.Refusals) > 0:
-		v.Verdict, v.ExitCode = "refused", exitRefused
+		v.Verdict, v.ExitCode = "refused", command.ExitFailed
 	case len(v.Unknown) > 0:
-		v.Verdict, v.ExitCode = "unknown", exitNotRun
+		v.Verdict, v.ExitCode = "unknown", command.ExitNotRun
 	default:
-		v.Verdict, v.ExitCode = "accepted", exitOK
+		v.Verdict, v.ExitCode = "accepted", command.ExitOK
 	}
 }
 
 // status is the exit code as an error that has been told.
 func (v *verdict) status() error {
-	if v.ExitCode == exitOK {
+	if v.ExitCode == command.ExitOK {
 		return nil
 	}
-	return &statusError{v.ExitCode, nil}
+	return &command.Status{Code: v.ExitCode}
 }
 
 // maxShown is how many findings of one kind are printed. --json has them all.

@@ -42,7 +42,7 @@ func verifyCommand(env Env, term *terminal) *cobra.Command {
 		Example: "  gpu-proof verify --receipt gpu-proof.json --signer alice\n" +
 			"  gpu-proof verify --receipt gpu-proof.json --policy-ref origin/main:.github/gpu-proof.yml --recheck\n" +
 			"  gpu-proof verify --receipt gpu-proof.json --allowed-signers allowed_signers --json",
-		Args: noArgs,
+		Args: codes.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := env.context()
 			defer stop()
