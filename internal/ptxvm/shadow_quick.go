@@ -293,6 +293,9 @@ func (r *blockRacing) unordered(w *warp, old *former, floor uint32) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
+	if s.like&side != 0 && size == 4 && s.space != sharedSpace && w.mask == allLanes && r.firstWrites(w, in, s) {
+		return true
+	}
 	if !r.ordered(w, s, size) {
 		return false
 	}
@@ -300,6 +303,29 @@ func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
 	r.enterWrites(w, in, s, size, func(lane, word, words int) bool {
 		return silent>>lane&1 != 0 || words > 1 && s.same(w, in, lane, 4*word)
 	})
+	return true
+}
+
+// firstWrites enters writes of a whole warp to words side by side that nobody has accessed, which is what kernels do to
+// their outputs: nothing is there that they could race with. It reports false, and enters nothing, where somebody has.
+func (r *blockRacing) firstWrites(w *warp, in *ins, s *sweep) bool {
+	first := w.at[0] / 4
+	if first%pageWords > pageWords-warpSize {
+		return false
+	}
+	cells := r.page(s.buffer.index, first)[first%pageWords:][:warpSize]
+	for i := range cells {
+		if cells[i].writer.block != 0 || cells[i].reader.block != 0 {
+			return false
+		}
+	}
+	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
+		warp: uint8(w.index), bytes: 15}
+	for i := range cells {
+		c := &cells[i]
+		c.writer, c.foreign.plain = me, true
+		c.writer.lane = uint8(i)
+	}
 	return true
 }
 
