@@ -64,7 +64,8 @@ func checkEntries(t *testing.T, entries []objectEntry) {
 
 // FuzzParseScope: what is taken is a plain path, and stays the same when it is read again.
 func FuzzParseScope(f *testing.F) {
-	for _, p := range []string{"src", "./a//b/", "..", "a/../b", ":!x", "-x", "/dev", "a\nb", "ü", "a/.git", "C:x"} {
+	for _, p := range []string{"src", "./a//b/", "..", "a/../b", ":!x", "-x", "/dev", "a\nb", "ü", "a/.git", "C:x", "./-",
+		".//:x"} {
 		f.Add(p, "src")
 	}
 	f.Fuzz(func(t *testing.T, p, q string) {

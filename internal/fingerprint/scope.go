@@ -53,7 +53,11 @@ func ParseScope(paths []string) (Scope, error) {
 
 // cleanPath checks one path of what ("scope", "output", …) and returns its shortest spelling.
 func cleanPath(what, p string) (string, error) {
-	if fault := pathFault(p); fault != "" {
+	fault := pathFault(p)
+	if fault == "" {
+		fault = pathFault(path.Clean(p)) // ./-x is -x
+	}
+	if fault != "" {
 		return "", diag.Errorf(BadScope, `write a plain path from the top of the repository, such as "src/kernels"`,
 			"%s path %s: %s", what, shortQuote(p), fault)
 	}
