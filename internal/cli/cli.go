@@ -106,20 +106,10 @@ func root(env Env, term *terminal) *cobra.Command {
 		Short: "Decides whether a GPU kernel is right over its whole input domain",
 		Long: "gpuemu generates cases from an operator's schema and a seed, and knows the fp64 answer of each together\n" +
 			"with the largest error an honest implementation can make.",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		DisableAutoGenTag: true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	codes.Group(cmd)
-	cmd.SetArgs(env.Args)
+	codes.Root(cmd, env.Args, command.ReadVersion(env.Version).Line("gpuemu"))
 	cmd.SetOut(term.out)
 	cmd.SetErr(term.err)
-	cmd.SetGlobalNormalizationFunc(command.Dashes)
-	cmd.SetFlagErrorFunc(codes.FlagError)
-	cmd.SetHelpCommand(codes.Help())
-	cmd.Version = command.ReadVersion(env.Version).Line("gpuemu")
-	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
 	flags.StringVar(&term.config, "config", "", "project `FILE` (default: gpuemu.toml here or above; also: GPUEMU_CONFIG)")

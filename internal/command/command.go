@@ -21,6 +21,19 @@ import (
 // Codes are a program's codes of wrong usage.
 type Codes struct{ Usage, UnknownCommand diag.Code }
 
+// Root sets up the command of a program: it only has subcommands, and what goes wrong is said by the caller.
+func (c Codes) Root(cmd *cobra.Command, args []string, version string) {
+	c.Group(cmd)
+	cmd.SilenceErrors, cmd.SilenceUsage, cmd.DisableAutoGenTag = true, true, true
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.SetArgs(args)
+	cmd.SetGlobalNormalizationFunc(dashes)
+	cmd.SetFlagErrorFunc(c.FlagError)
+	cmd.SetHelpCommand(c.Help())
+	cmd.Version = version
+	cmd.SetVersionTemplate("{{.Version}}\n")
+}
+
 // Group makes a command that only has subcommands refuse everything else.
 func (c Codes) Group(cmd *cobra.Command) {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -93,8 +106,8 @@ func (c Codes) FlagError(cmd *cobra.Command, err error) error {
 	return diag.Errorf(c.Usage, help, "%w", err)
 }
 
-// Dashes makes --since_hours and --since-hours the same flag.
-func Dashes(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+// dashes makes --since_hours and --since-hours the same flag.
+func dashes(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 

@@ -14,12 +14,9 @@ import (
 var codes = Codes{Usage: "test-usage", UnknownCommand: "test-unknown-command"}
 
 // program has one command with one flag.
-func program() *cobra.Command {
-	root := &cobra.Command{Use: "program", SilenceErrors: true, SilenceUsage: true}
-	codes.Group(root)
-	root.SetFlagErrorFunc(codes.FlagError)
-	root.SetHelpCommand(codes.Help())
-	root.SetGlobalNormalizationFunc(Dashes)
+func program(args ...string) *cobra.Command {
+	root := &cobra.Command{Use: "program"}
+	codes.Root(root, args, "program 1")
 	sub := &cobra.Command{Use: "verify", Args: codes.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
 	sub.Flags().Int("max-age", 0, "")
 	root.AddCommand(sub)
@@ -37,9 +34,7 @@ func TestUsage(t *testing.T) {
 		{"verify --max_age y", `--max-age: "y": invalid syntax`, "program verify --help lists the flags"},
 		{"verify --max_age 1", "", ""},
 	} {
-		root := program()
-		root.SetArgs(strings.Fields(c.args))
-		err := root.Execute()
+		err := program(strings.Fields(c.args)...).Execute()
 		if c.message == "" {
 			if err != nil {
 				t.Errorf("%q = %v, want success", c.args, err)

@@ -105,20 +105,10 @@ func root(env Env, term *terminal) *cobra.Command {
 		Short:       "Signed receipts of GPU tests, and their verification without a GPU",
 		Long: "gpu-proof signs what a test run found, on which code and which GPU, and verifies such receipts on\n" +
 			"machines that have no GPU: who signed, what was tested, whether the code is still the same.",
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		DisableAutoGenTag: true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	codes.Group(cmd)
-	cmd.SetArgs(env.Args)
+	codes.Root(cmd, env.Args, command.ReadVersion(env.Version).Line("gpu-proof"))
 	cmd.SetOut(term.out)
 	cmd.SetErr(term.err)
-	cmd.SetGlobalNormalizationFunc(command.Dashes)
-	cmd.SetFlagErrorFunc(codes.FlagError)
-	cmd.SetHelpCommand(codes.Help())
-	cmd.Version = command.ReadVersion(env.Version).Line("gpu-proof")
-	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	flags.BoolVarP(&term.verbose, "verbose", "v", false, "say more on standard error")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
