@@ -128,7 +128,7 @@ func (x *executor) openCandidate(s *subject) error {
 		return x.open(s, x.candidates, s.candidate)
 	}
 	r, err := runner.NewKernel(runner.KernelSpec{Op: s.name, Launch: s.launch, Dir: x.project.dir(), Workers: s.workers,
-		Timeout: s.timeout})
+		DTypes: s.planned, Timeout: s.timeout})
 	if err != nil {
 		return err
 	}
@@ -233,6 +233,12 @@ func (x *executor) targetFiles(target string) []string {
 	if kernel, ok := strings.CutPrefix(target, config.EmulatePrefix); ok {
 		kernel, _, _ = strings.Cut(kernel, "#")
 		files = []string{kernel}
+		if strings.Contains(kernel, config.PerDType) {
+			files = nil
+			for _, d := range dtype.All() { // those that are not there do not count
+				files = append(files, strings.ReplaceAll(kernel, config.PerDType, d.String()))
+			}
+		}
 	} else if command, ok := strings.CutPrefix(target, "worker:"); ok {
 		files = strings.Fields(command)
 	} else if i := strings.LastIndex(target, ".py:"); i >= 0 {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -98,7 +99,7 @@ func (e *Engine) Prepare(ctx context.Context, req Request) (*Run, error) {
 	return r, nil
 }
 
-// checkRules finds regimes that cannot be applied before anything runs: for every dtype that a case may have.
+// checkRules notes every dtype that a case may have, and finds regimes that cannot be applied before anything runs.
 func checkRules(p *plan, o *Options) error {
 	for i := range p.segments {
 		seg := &p.segments[i]
@@ -112,6 +113,9 @@ func checkRules(p *plan, o *Options) error {
 		for _, d := range types {
 			if _, err := seg.subject.rules.options(d, d, seg.subject.entry != nil); err != nil {
 				return fmt.Errorf("op %q: %w", seg.subject.name, err)
+			}
+			if !slices.Contains(seg.subject.planned, d) {
+				seg.subject.planned = append(seg.subject.planned, d)
 			}
 		}
 	}

@@ -52,6 +52,8 @@ type subject struct {
 	values    string
 	shapes    string
 	layouts   []tensor.Layout
+	// planned are the dtypes that cases of a campaign have; nil outside one.
+	planned []dtype.DType
 
 	rules   rules
 	workers int // of one comparison; 0: one per core

@@ -153,6 +153,23 @@ type Expr struct {
 	Pos  diag.Pos // of its first character in the file
 }
 
+// PerDType stands in ptx and entry for the number format of a case, as in softmax.{dtype}.ptx: a kernel that is
+// compiled once per format is one op.
+const PerDType = "{dtype}"
+
+// IsPerDType reports whether there is one kernel for each number format.
+func (l *Launch) IsPerDType() bool {
+	return strings.Contains(l.PTX, PerDType) || strings.Contains(l.Entry, PerDType)
+}
+
+// In is the launch of cases in a number format.
+func (l *Launch) In(d dtype.DType) Launch {
+	own := *l
+	own.PTX = strings.ReplaceAll(l.PTX, PerDType, d.String())
+	own.Entry = strings.ReplaceAll(l.Entry, PerDType, d.String())
+	return own
+}
+
 // Launched reports whether the launch says how: grid and block, at least.
 func (l *Launch) Launched() bool { return len(l.Grid) > 0 && len(l.Block) > 0 }
 
@@ -282,6 +299,24 @@ func (c *Config) Kernel(name string) (*Kernel, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Compiled are the kernels that an entry stands for: one, or one called NAME.DTYPE for each of its number formats.
+func (c *Config) Compiled(k *Kernel) []Kernel {
+	if !k.IsPerDType() {
+		return []Kernel{*k}
+	}
+	dtypes := k.DTypes
+	if len(dtypes) == 0 {
+		dtypes = c.Validation.DTypes
+	}
+	var out []Kernel
+	for _, d := range dtypes {
+		own := *k
+		own.Name, own.DTypes, own.Launch = k.Name+"."+d.String(), []dtype.DType{d}, k.In(d)
+		out = append(out, own)
+	}
+	return out
 }
 
 // Threshold returns by how much the largest error of an op may grow before that is a regression: 0.1 is 10 %. The key

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +184,8 @@ func TestModes(t *testing.T) {
 		{`candidate = "builtin:softmax"`, Worker, "builtin:softmax"},
 		{"candidate = \"k.ptx\"\nkernel = { grid = [1], block = [1], args = [] }", Emulate, "emulate:k.ptx"},
 		{`kernel = { ptx = "k.ptx", entry = "f", grid = [1], block = [1], args = [] }`, Emulate, "emulate:k.ptx#f"},
+		{`kernel = { ptx = "k.{dtype}.ptx", entry = "f", grid = [1], block = [1], args = [] }`, Emulate,
+			"emulate:k.{dtype}.ptx#f"},
 		{`kernel = { source = "k.cu", grid = [1], block = [1], args = [] }`, Emulate, "emulate:k.cu"},
 		{"candidate = \"op.py\"\nexecution_mode = \"script_based\"\nkernel = { ptx = \"k.ptx\" }", ScriptBased, "op.py"},
 		{"candidate = \"op.py\"\nop_script = \"op.py\"", ScriptBased, "op.py"},
@@ -229,5 +233,34 @@ func TestSmallRules(t *testing.T) {
 	}
 	if got := (ModeUnset).String(); got != "unset" {
 		t.Errorf("ModeUnset = %q, want unset", got)
+	}
+}
+
+func TestPerDType(t *testing.T) {
+	c := mustParse(t, `
+[validation]
+dtypes = ["bfloat16"]
+[[kernels]]
+name = "k"
+ptx = "k.ptx"
+[[kernels]]
+name = "two"
+ptx = "two.{dtype}.ptx"
+dtypes = ["float32", "float16"]
+[[kernels]]
+name = "entries"
+ptx = "all.ptx"
+entry = "f_{dtype}_{dtype}"
+`)
+	var got []string
+	for i := range c.Kernels {
+		for _, k := range c.Compiled(&c.Kernels[i]) {
+			got = append(got, fmt.Sprintf("%s %s %s %v", k.Name, k.PTX, k.Entry, k.DTypes))
+		}
+	}
+	want := []string{"k k.ptx  []", "two.float32 two.float32.ptx  [float32]", "two.float16 two.float16.ptx  [float16]",
+		"entries.bfloat16 all.ptx f_bfloat16_bfloat16 [bfloat16]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("compiled kernels are %q, want %q", got, want)
 	}
 }

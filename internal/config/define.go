@@ -126,12 +126,13 @@ func newLaunch() Launch { return Launch{Look: ptxvm.AllChecks, Schedules: 1} }
 // launchKeys are those of a compiled kernel; entry says what stands for a missing entry.
 func launchKeys(l *Launch, entry string) []key {
 	return []key{
-		{"ptx", "PTX file", text(&l.PTX)},
+		{"ptx", "PTX file; " + PerDType + " in it stands for the number format of the case, such as float16", text(&l.PTX)},
 		{"cubin", "compiled image; it is looked at, not executed", text(&l.Cubin)},
 		{"source", "source file; a .cu file without ptx, cubin and sass is compiled by nvcc or clang", text(&l.Source)},
 		{"arch", "what the source is compiled for, such as sm_90a; default: " + cudatool.DefaultArch, arch(&l.Arch)},
 		{"flags", "further arguments of the compiler", texts(&l.Flags)},
-		{"entry", "name of the kernel in that file; " + entry, text(&l.Entry)},
+		{"entry", "name of the kernel in that file, where " + PerDType + " stands for the number format, too; " + entry,
+			text(&l.Entry)},
 		{"grid", `blocks along x, y, z: whole numbers or expressions, ["ceil(N / 256)"]`, extents(&l.Grid)},
 		{"block", "threads along x, y, z: whole numbers or expressions", extents(&l.Block)},
 		{"shared", "bytes of dynamic shared memory: a whole number or an expression", size(&l.Shared, 0)},
@@ -224,6 +225,7 @@ func (r *reader) checkOpKernel(n *node, o *Op, derived bool) {
 		k.PTX = o.Candidate
 	} else if k != nil {
 		r.needOne(n.byKey["kernel"], "ptx", "source", "cubin")
+		r.onePerDType(n.byKey["kernel"])
 	}
 	switch {
 	case derived && o.Kernel != nil && o.Mode != Emulate:
@@ -258,6 +260,7 @@ func (o *Op) derivedMode() Mode {
 func (r *reader) checkKernel(n *node, k *Kernel, names map[string]bool) {
 	r.unique(n, k.Name, names)
 	r.needOne(n, "source", "ptx", "cubin", "sass")
+	r.onePerDType(n)
 	checks := n.byKey["artifact_checks"]
 	if checks == nil {
 		return
@@ -328,6 +331,17 @@ func (r *reader) needAll(n *node, keys ...string) {
 	for _, k := range keys {
 		if n.byKey[k] == nil {
 			r.fault(MissingKey, n.keyAt, "say how the kernel is launched", "%s has no %s", n.path(), k)
+		}
+	}
+}
+
+// onePerDType reports files other than PTX that are to be one per number format.
+func (r *reader) onePerDType(n *node) {
+	for _, k := range []string{"source", "cubin", "sass"} {
+		if file := n.byKey[k]; file != nil {
+			if path, _ := file.val.(string); strings.Contains(path, PerDType) {
+				r.bad(file, PerDType+" stands in ptx and entry alone; give the PTX of each number format")
+			}
 		}
 	}
 }

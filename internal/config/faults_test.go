@@ -122,6 +122,17 @@ args = ["x", "x y"] #! 17 config-bad-value: ops.kernel.args: in "x y": unexpecte
 schedules = 0 #! 13 config-bad-value: ops.kernel.schedules is 0 | from 1
 budget = 1.5 #! 10 config-wrong-type: ops.kernel.budget is 1.5, want a whole number
 checks = 1 #! 10 config-wrong-type: ops.kernel.checks is 1`,
+	`[[ops]]
+name = "x"
+[ops.kernel]
+source = "k.{dtype}.cu" #! 10 config-bad-value: ops.kernel.source is "k.{dtype}.cu" | stands in ptx and entry alone
+grid = [1]
+block = [1]
+args = []
+[[kernels]]
+name = "y"
+ptx = "k.{dtype}.ptx"
+sass = "k.{dtype}.sass" #! 8 config-bad-value: kernels.sass is "k.{dtype}.sass" | give the PTX of each number format`,
 	`[[ops]] #! 3 config-missing-key: ops is to be emulated and has no kernel | add [ops.kernel] with ptx
 name = "x"
 execution_mode = "emulate"

@@ -146,7 +146,9 @@ func (s *Server) kernelsOf(ctx context.Context, p campaign.Project, lint *verdic
 		}
 	case p.Config != nil:
 		for i := range p.Config.Kernels {
-			wanted[p.Config.Kernels[i].Name] = true
+			for _, k := range p.Config.Compiled(&p.Config.Kernels[i]) {
+				wanted[k.Name] = true
+			}
 		}
 	}
 	all.Kernels = slices.DeleteFunc(all.Kernels, func(r inspect.Record) bool { return !wanted[r.Label()] })

@@ -207,6 +207,33 @@ entry = "twice"
 	}
 }
 
+// TestConfiguredPerDType: a kernel per number format has its own file, name and record.
+func TestConfiguredPerDType(t *testing.T) {
+	cfg := project(t, map[string]string{"k.float32.ptx": module("k"), "k.float16.ptx": module("k"), "gpuemu.toml": `
+[[kernels]]
+name = "each"
+ptx = "k.{dtype}.ptx"
+entry = "k"
+dtypes = ["float32", "float16", "bfloat16"]
+`})
+	for name, want := range map[string]string{"each": "each.float32=k each.float16=k", "each.float16": "each.float16=k"} {
+		targets, err := Configured(cfg, []string{name}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := look(t, targets)
+		if got := labels(doc); got != want {
+			t.Errorf("Configured(%s) has %q, want %q", name, got, want)
+		}
+		if name == "each" && (len(doc.Unread) != 1 || doc.Unread[0].Name != "each.bfloat16") {
+			t.Errorf("not looked at: %+v, want each.bfloat16", doc.Unread)
+		}
+	}
+	if got, err := Named(cfg, "each.float16", Target{}, false); err != nil || got.Name != "each.float16" {
+		t.Errorf("Named(each.float16) = %+v, %v", got, err)
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -19,7 +19,11 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 		return nil, diag.Errorf(NothingToInspect, "name a file, or add [[kernels]] to gpuemu.toml",
 			"there is no compiled kernel to look at")
 	}
+	kernels := compiled(cfg)
 	var known []string
+	for i := range kernels {
+		known = append(known, kernels[i].Name)
+	}
 	for i := range cfg.Kernels {
 		known = append(known, cfg.Kernels[i].Name)
 	}
@@ -30,12 +34,12 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 		}
 	}
 	var targets []Target
-	for i := range cfg.Kernels {
-		k := &cfg.Kernels[i]
-		if len(names) > 0 && !slices.Contains(names, k.Name) {
+	for i := range kernels {
+		k := &kernels[i]
+		if len(names) > 0 && !slices.Contains(names, k.Name) && !slices.Contains(names, k.entry) {
 			continue
 		}
-		policy, err := policyOf(k, strict)
+		policy, err := policyOf(&k.Kernel, strict)
 		if err != nil {
 			return nil, err
 		}
@@ -43,6 +47,23 @@ func Configured(cfg *config.Config, names []string, strict bool) ([]Target, erro
 			Arch: k.Arch, Flags: k.Flags, Disassemble: k.SASS == ""})
 	}
 	return targets, nil
+}
+
+// compiledKernel is a kernel that was compiled, and the name of the entry of gpuemu.toml that it is of.
+type compiledKernel struct {
+	config.Kernel
+	entry string
+}
+
+// compiled are the kernels of a configuration.
+func compiled(cfg *config.Config) []compiledKernel {
+	var out []compiledKernel
+	for i := range cfg.Kernels {
+		for _, k := range cfg.Compiled(&cfg.Kernels[i]) {
+			out = append(out, compiledKernel{k, cfg.Kernels[i].Name})
+		}
+	}
+	return out
 }
 
 // Named makes a target of files or a text that stand for the kernel of that name. Where the configuration has it, under
@@ -54,13 +75,14 @@ func Named(cfg *config.Config, name string, t Target, strict bool) (Target, erro
 	if cfg == nil || len(cfg.Kernels) == 0 {
 		return t, nil
 	}
+	kernels := compiled(cfg)
 	i := -1
 	if name != "" {
-		i = slices.IndexFunc(cfg.Kernels, func(k config.Kernel) bool { return k.Name == name })
-		entry := func(k config.Kernel) bool { return k.Entry == name }
+		i = slices.IndexFunc(kernels, func(k compiledKernel) bool { return k.Name == name })
+		entry := func(k compiledKernel) bool { return k.Entry == name }
 		if i < 0 {
-			i = slices.IndexFunc(cfg.Kernels, entry)
-			if i >= 0 && slices.ContainsFunc(cfg.Kernels[i+1:], entry) {
+			i = slices.IndexFunc(kernels, entry)
+			if i >= 0 && slices.ContainsFunc(kernels[i+1:], entry) {
 				i = -1 // the kernel is found by its name in the file, and refused as ambiguous
 			}
 		}
@@ -70,7 +92,7 @@ func Named(cfg *config.Config, name string, t Target, strict bool) (Target, erro
 		t.Known, err = Configured(cfg, nil, strict)
 		return t, err
 	}
-	k := &cfg.Kernels[i]
+	k := &kernels[i].Kernel
 	policy, err := policyOf(k, strict)
 	if err != nil {
 		return t, err
@@ -86,10 +108,10 @@ func (d *Document) Misspelt(cfg *config.Config, name string) error {
 		return nil
 	}
 	var known []string
-	for i := range cfg.Kernels {
-		known = append(known, cfg.Kernels[i].Name)
-		if cfg.Kernels[i].Entry != "" {
-			known = append(known, cfg.Kernels[i].Entry)
+	for _, k := range compiled(cfg) {
+		known = append(known, k.Name)
+		if k.Entry != "" {
+			known = append(known, k.Entry)
 		}
 	}
 	if slices.Contains(known, name) {

@@ -14,6 +14,7 @@ import (
 
 	"gpuemu/internal/cudatool"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/emulation"
 	"gpuemu/internal/launchfile"
 	"gpuemu/internal/ptx"
@@ -24,10 +25,12 @@ import (
 
 // KernelSpec is a compiled kernel as a candidate.
 type KernelSpec struct {
-	Op      string
-	Launch  *Launch
-	Dir     string // that paths are relative to
-	Workers int    // blocks at once; 0: one per processor
+	Op     string
+	Launch *Launch
+	Dir    string // that paths are relative to
+	// DTypes are those that will be asked for: where there is one kernel per number format, each must be there.
+	DTypes  []dtype.DType
+	Workers int // blocks at once; 0: one per processor
 	Timeout time.Duration
 	Tools   func(context.Context) *cudatool.Tools // nil: those that are installed
 }
@@ -45,6 +48,13 @@ type kernelRunner struct {
 // NewKernel returns the runner of a kernel. A file that is missing, a kernel that is not in it and arguments that do
 // not fit are errors; a kernel that is not executed here, or not compiled, fails every call with the reason.
 func NewKernel(spec KernelSpec) (Runner, error) {
+	if spec.Launch.IsPerDType() {
+		return newPerDType(spec)
+	}
+	return newKernel(spec)
+}
+
+func newKernel(spec KernelSpec) (*kernelRunner, error) {
 	r := &kernelRunner{spec: spec}
 	l := spec.Launch
 	if l.PTX == "" && l.Source == "" {
