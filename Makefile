@@ -18,6 +18,9 @@ TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
 PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
+TRITON      := triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
+NVCC        := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
+	nvidia-cuda-cccl==13.0.85
 PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
 
 # The toolchain on PATH is the one that is used: no silent download of another.
@@ -28,7 +31,7 @@ export HOME := $(CURDIR)/.cache/home
 endif
 
 .PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence bench \
-	fixtures example build generate clean
+	fixtures corpus example build generate clean
 
 all: build
 
@@ -90,6 +93,7 @@ purego:
 python: build
 	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools examples/*_*
 	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy && cd pytest-gpu-proof && ../../$(PYVENV)/bin/mypy'
+	@$(STEP) "pytest, corpus" $(PYVENV)/bin/python -m pytest -q tools/corpus
 	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q python
 	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q python
 	@$(STEP) "pytest, receipts" .cache/numpy-venv/bin/python -m pytest -q python/pytest-gpu-proof
@@ -116,7 +120,7 @@ test-tensorflow: build
 # Triton kernels on the emulator: no GPU is needed, the install has 600 MB. With torch where Debian's is there.
 test-triton: build
 	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with Triton" \
-		sh tools/setup-venv.sh .cache/triton-venv triton,numpy,pytest triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
+		sh tools/setup-venv.sh .cache/triton-venv triton,numpy,pytest $(TRITON)
 	@$(STEP) "pytest with Triton" .cache/triton-venv/bin/python -m pytest -q python/tests/test_triton.py python/tests/test_emulation.py \
 		python/tests/test_pages.py
 
@@ -169,6 +173,14 @@ bench:
 # others.
 fixtures:
 	@sh tools/make-fixtures.sh
+
+# The kernels of internal/corpus, compiled by Triton and nvcc; no GPU is needed, the installs have 900 MB. make corpus
+# KERNELS="softmax_row": some of them.
+corpus:
+	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with Triton" \
+		sh tools/setup-venv.sh .cache/triton-venv triton,numpy,pytest $(TRITON)
+	@$(STEP) "nvcc" sh tools/setup-venv.sh .cache/nvcc-venv nvidia $(NVCC)
+	.cache/triton-venv/bin/python tools/corpus/build.py $(KERNELS)
 
 # The main job on the example project.
 example: build
