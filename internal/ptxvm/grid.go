@@ -108,7 +108,7 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 		before = g.copies()
 	}
 	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
-	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil {
+	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil || raceDetector && !l.apart {
 		n = 1
 	}
 	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {

@@ -38,7 +38,7 @@ func TestWorkers(t *testing.T) {
 			for i := range l.Args[:3] {
 				l.Args[i].Buffer = words(40*96 - 32*i)
 			}
-			l.Checks, l.Workers = bounds, workers
+			l.Checks, l.Workers, l.apart = bounds, workers, true
 			got, says := outcome(t, p, l)
 			if workers == 1 {
 				want, said = got, says

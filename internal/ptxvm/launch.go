@@ -57,7 +57,8 @@ type Launch struct {
 	Counters      bool            // count what happens
 	Trace         func(Step)      // told of every instruction, one after the other; nil for nobody
 
-	apart bool // blocks run apart also under the race detector, for kernels without races
+	// apart: blocks run at the same time also under Go's race detector, which tells the races of kernels as ours.
+	apart bool
 }
 
 // Result is what a launch did.

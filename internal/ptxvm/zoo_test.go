@@ -272,7 +272,7 @@ func (a *animal) run(p *Program, checks Checks, workers int) (*Result, []Arg, er
 // launch is one with buffers of its own.
 func (a *animal) launch(checks Checks, workers int) *Launch {
 	l := &Launch{Grid: a.grid, Block: a.block, DynamicShared: a.shared, MaxSteps: 1 << 24, Checks: checks,
-		Workers: workers}
+		Workers: workers, apart: checks == NoChecks}
 	for _, arg := range a.args {
 		arg.Buffer = slices.Clone(arg.Buffer)
 		l.Args = append(l.Args, arg)
