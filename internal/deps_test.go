@@ -22,7 +22,7 @@ const levels = `
 	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config emulation
 	2  opspec compare ptxvm fingerprint forge cudatool pattern ptxdiff launchfile formula
-	1  command rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
+	1  command corpus rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
 	0  diag dtype libm
 `
 
@@ -41,6 +41,7 @@ const external = `
 	runner  golang.org/x/sys/unix
 	daemon  golang.org/x/sys/unix
 	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
+	corpus  github.com/pelletier/go-toml/v2
 	store   modernc.org/sqlite
 	policy  go.yaml.in/yaml/v3
 	libm    golang.org/x/sys/cpu
