@@ -30,7 +30,7 @@ type bug struct {
 	} `toml:"edits"`
 }
 
-// TestBugs: every edit finds its place in the source of its kernel, and mutants.json says the same where it has the bug.
+// TestBugs: every edit finds its place in its kernel, and mutants.json says the same where it has the bug.
 func TestBugs(t *testing.T) {
 	names, err := fs.Glob(files, "bugs/*.toml")
 	if err != nil || len(names) == 0 {
