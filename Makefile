@@ -14,6 +14,7 @@ MUTANTS     ?= 10000000
 ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
 BENCHFLAGS  ?=
+PICTURE_COLUMNS ?= 120
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
@@ -30,7 +31,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-detection picture bench \
 	fixtures corpus example build generate clean
 
 all: build
@@ -164,6 +165,17 @@ evidence:
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 	$(GO) test -count=1 -run TestDiffEvidence ./internal/ptxdiff -update
 	$(GO) test -count=1 -run 'TestZooEvidence|TestChecksEvidence' ./internal/ptxvm -update
+
+# The pages, pictures and README's table of the detection study, of the committed records; the study itself is
+# bench/detection.
+evidence-detection:
+	$(GO) run ./bench/detection/report
+
+# The picture of the demo in the README: a recording of a real run, under a terminal of its own.
+picture: build
+	PATH="$(CURDIR)/bin:$$PATH" TERM=xterm-256color script -qec \
+		"stty cols $(PICTURE_COLUMNS) rows 100; printf '\$$ gpuemu demo\r\n'; gpuemu demo" /dev/null >.cache/demo.typescript
+	$(GO) run ./tools/termsvg -columns $(PICTURE_COLUMNS) -title "gpuemu demo" -o docs/images/demo.svg <.cache/demo.typescript
 
 # The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:

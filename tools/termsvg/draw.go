@@ -67,16 +67,17 @@ func (s *screen) draw(title string) []byte {
 	width := 2*margin + charWidth*float64(s.columns)
 	height := barHeight + margin + lineHeight*(last+1)
 	var b strings.Builder
-	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %d\" width=\"%.0f\" height=\"%d\" role=\"img\">\n",
-		width, height, width, height)
+	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %d\" width=\"%.0f\" height=\"%d\" "+
+		"role=\"img\">\n", width, height, width, height)
 	fmt.Fprintf(&b, "<title>%s</title>\n", escape.Replace(title))
-	fmt.Fprint(&b, "<style>text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", monospace; "+
-		"white-space: pre; }</style>\n")
+	fmt.Fprint(&b, "<style>text { font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, \"DejaVu Sans Mono\", "+
+		"monospace; white-space: pre; }</style>\n")
 	fmt.Fprintf(&b, "<rect width=\"%.0f\" height=\"%d\" rx=\"8\" fill=%q stroke=\"#3d444d\"/>\n", width, height, paper)
 	for i, c := range []string{"#ff5f57", "#febc2e", "#28c840"} {
 		fmt.Fprintf(&b, "<circle cx=\"%d\" cy=\"17\" r=\"6\" fill=%q/>\n", 20+20*i, c)
 	}
-	fmt.Fprintf(&b, "<text x=\"%.0f\" y=\"22\" text-anchor=\"middle\" fill=\"#9198a1\">%s</text>\n", width/2, escape.Replace(title))
+	fmt.Fprintf(&b, "<text x=\"%.0f\" y=\"22\" text-anchor=\"middle\" fill=\"#9198a1\">%s</text>\n", width/2,
+		escape.Replace(title))
 	for row, line := range s.lines[:last+1] {
 		drawLine(&b, line, barHeight+lineHeight*row)
 	}
@@ -134,6 +135,6 @@ func drawRun(b *strings.Builder, run []cell, column, top int) {
 	if st.underline {
 		extra += ` text-decoration="underline"`
 	}
-	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\" fill=%q textLength=\"%.1f\" xml:space=\"preserve\"%s>%s</text>\n", x, top+14, fg, width,
-		extra, escape.Replace(text.String()))
+	fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\" fill=%q textLength=\"%.1f\" xml:space=\"preserve\"%s>%s</text>\n", x,
+		top+14, fg, width, extra, escape.Replace(text.String()))
 }

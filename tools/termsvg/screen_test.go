@@ -66,7 +66,8 @@ func TestScreenRefuses(t *testing.T) {
 // TestDraw: the picture is XML, its texts are those of the screen, and colours are the terminal's.
 func TestDraw(t *testing.T) {
 	s := newScreen(40)
-	if err := s.write("$ gpuemu demo\r\n\x1b[31mFAIL\x1b[0m a < b\r\n\x1b[7minverse\x1b[0m \x1b[48;2;1;2;3mground\x1b[0m\r\n\r\n"); err != nil {
+	if err := s.write("$ gpuemu demo\r\n\x1b[31mFAIL\x1b[0m a < b\r\n\x1b[7minverse\x1b[0m " +
+		"\x1b[48;2;1;2;3mground\x1b[0m\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	svg := s.draw("demo & more")
@@ -101,8 +102,8 @@ func TestDraw(t *testing.T) {
 }
 
 func TestColours(t *testing.T) {
-	for c, want := range map[int]string{ground: ink, 1: "#ff7b72", 16: "#000000", 208: "#ff8700", 231: "#ffffff", 232: "#080808",
-		255: "#eeeeee", rgb | 0x0a0b0c: "#0a0b0c"} {
+	for c, want := range map[int]string{ground: ink, 1: "#ff7b72", 16: "#000000", 208: "#ff8700", 231: "#ffffff",
+		232: "#080808", 255: "#eeeeee", rgb | 0x0a0b0c: "#0a0b0c"} {
 		if got := colour(c, ink); got != want {
 			t.Errorf("colour(%d) = %s, want %s", c, got, want)
 		}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gpuemu/internal/testkit"
+)
+
+// TestCommittedPages: the pages and pictures of the repository, and the table of the README, are what the committed
+// records give; whatever came out otherwise than it should has an explanation.
+func TestCommittedPages(t *testing.T) {
+	root := testkit.Root(t)
+	if names, _ := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl.gz")); len(names) == 0 {
+		t.Skip("there are no records of the study yet")
+	}
+	d, err := load(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := d.pages(string(readme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		testkit.Golden(t, filepath.Join(root, name), text)
+	}
+	for _, fault := range d.unexplained() {
+		t.Errorf("%s: %s", explanationsFile, fault)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"gpuemu/bench/detection/record"
+	"gpuemu/internal/corpus"
+)
+
+// This file implements reading corpus, records and explanations.
+
+// Places below the root of the repository.
+const (
+	recordsDir       = "bench/detection/records"
+	explanationsFile = "bench/detection/explanations.toml"
+	evidenceDir      = "docs/evidence"
+)
+
+// load reads everything that the pages are made of.
+func load(root string) (*dataset, error) {
+	names, err := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl.gz"))
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s has no records: run the study first (make study)", recordsDir)
+	}
+	files := map[string]*record.File{}
+	for _, name := range names {
+		f, err := record.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		files[filepath.Base(name)] = f
+	}
+	bases, mutants := subjects()
+	d, err := newDataset(bases, mutants, files)
+	if err != nil {
+		return nil, err
+	}
+	d.explanations, err = readExplanations(filepath.Join(root, explanationsFile))
+	return d, err
+}
+
+// subjects are the kernels of the corpus.
+func subjects() (bases, mutants []*subject) {
+	languages := map[string]string{}
+	for _, k := range corpus.Kernels() {
+		s := &subject{id: k.Name, kernel: k.Name, language: k.Language, title: k.Title, op: k.Op, family: k.Family}
+		for _, d := range k.DTypes {
+			s.dtypes = append(s.dtypes, d.String())
+		}
+		languages[k.Name] = k.Language
+		bases = append(bases, s)
+	}
+	for _, m := range corpus.Mutants() {
+		mutants = append(mutants, &subject{id: m.ID, kernel: m.Kernel, language: languages[m.Kernel], operator: m.Operator,
+			class: m.Class, heldOut: m.HeldOut, ref: m.Ref, line: m.Line, before: m.Before, after: m.After, what: m.What})
+	}
+	return bases, mutants
+}
