@@ -264,6 +264,23 @@ func TestKernelMemory(t *testing.T) {
 	wantFailure(t, err, verdict.Unsupported, "is 300000000 bytes in this case, at most 268435456 are given")
 }
 
+// TestKernelZeroed: what a kernel does not write of zeroed memory stays zero, and is reported all the same; reading
+// zeroed scratch memory is no finding.
+func TestKernelZeroed(t *testing.T) {
+	l := scaleLaunch()
+	l.Args[0].Text, l.Args[4].Text = "scratch(4 * N)", "1"
+	l.Args[2].Text = "N - 1"
+	call := scaleCall(3)
+	call.Zeroed = true
+	reply, err := run(t, l, call)
+	if err != nil || len(reply.Findings) != 1 || reply.Findings[0].Kind != "unwritten" {
+		t.Fatalf("%+v, %v", reply, err)
+	}
+	if got := reply.Outputs[0].Tensor.Float64s(); !reflect.DeepEqual(got, []float64{0, 0, 0}) {
+		t.Errorf("outputs %v, want zeros", got)
+	}
+}
+
 // TestKernelEmpty: a grid of no blocks is no launch, and leaves outputs unwritten that have elements.
 func TestKernelEmpty(t *testing.T) {
 	reply, err := run(t, scaleLaunch(), scaleCall(0))

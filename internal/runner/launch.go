@@ -266,7 +266,7 @@ func (l *Launch) of(call *Call, prog *ptxvm.Program) (*launch, error) {
 			continue
 		}
 		if x.Memory != "" {
-			a, err := x.memory(env)
+			a, err := x.memory(env, call.Zeroed)
 			if err != nil {
 				return nil, err
 			}
@@ -327,7 +327,7 @@ func (x *expression) size(env formula.Env, low int64) (int, error) {
 const maxScratch = 256 << 20
 
 // memory is what a kernel needs beside the tensors of the op: with nothing in it, or with zeros.
-func (x *expression) memory(env formula.Env) (launchfile.Arg, error) {
+func (x *expression) memory(env formula.Env, zeroed bool) (launchfile.Arg, error) {
 	n, err := x.size(env, 0)
 	a := launchfile.Arg{Name: x.Text, Role: launchfile.InOut, DType: dtype.Uint8, Shape: tensor.Shape{n}}
 	switch {
@@ -338,11 +338,16 @@ func (x *expression) memory(env formula.Env) (launchfile.Arg, error) {
 			x.what, x.Text, n, maxScratch))
 	}
 	a.Fill()
-	if x.Memory == "zeros" {
-		clear(a.Data)
-		a.File = x.Memory
+	if zeroed || x.Memory == "zeros" {
+		zero(&a)
 	}
 	return a, nil
+}
+
+// zero sets memory to zeros, which is not the same as nothing in it: a file says that it was given.
+func zero(a *launchfile.Arg) {
+	clear(a.Data)
+	a.File = "zeros"
 }
 
 // env gives the values of a call. Cases that do not belong to the op's schema have other dimensions, and no outputs.
@@ -403,6 +408,9 @@ func (c *launch) tensorArg(name string, call *Call) launchfile.Arg {
 		if o.Name == name {
 			a := launchfile.Arg{Name: name, Role: launchfile.Out, DType: o.DType, Shape: o.Shape}
 			a.Fill()
+			if call.Zeroed {
+				zero(&a)
+			}
 			return a
 		}
 	}

@@ -36,6 +36,9 @@ type Call struct {
 	Outputs []Output // schema order; empty where the op has no schema of outputs
 	// Reference: the reply may have any float type, float64 is welcome. A candidate must return the declared types.
 	Reference bool
+	// Zeroed: outputs and scratch memory of a kernel hold zeros before the launch, as fresh memory of a device mostly
+	// does. False: they hold poison, so that what is not written is seen.
+	Zeroed bool
 }
 
 // Output is an output that a call asks for.
