@@ -28,7 +28,7 @@ const (
 	Ours = "ours"
 	// Strategies: mutants and base kernels; Setting is the strategy.
 	Strategies = "strategies"
-	// Regimes: mutants and base kernels; Setting is fixed, calibrated or bound.
+	// Regimes: mutants and base kernels; Setting is fixed, fixed-default, calibrated or bound, and each with /normal.
 	Regimes = "regimes"
 	// Baselines: mutants and base kernels; Setting is the harness. A case is one comparison of its rule.
 	Baselines = "baselines"
@@ -70,11 +70,16 @@ type Record struct {
 	Failed    int `json:"failed,omitempty"`
 	NotRun    int `json:"not_run,omitempty"`
 	Undecided int `json:"undecided,omitempty"`
+	// FailedValues are failed cases whose values alone are wrong.
+	FailedValues int `json:"failed_values,omitempty"`
+	// Elements of outputs were compared, or were not because the contract does not decide on them.
+	Elements     int `json:"elements,omitempty"`
+	Undetermined int `json:"undetermined,omitempty"`
 
 	// First is the number of the first failing case, counted from 1; 0 where none failed.
 	First int `json:"first,omitempty"`
 	// FirstValues is the same by the outputs' values alone, without findings of the emulator's checks or of guards.
-	// Only run regimes goes on until it is known, so it means something there alone.
+	// Only runs strategies and regimes go on until it is known, so it means something there alone.
 	FirstValues int `json:"first_values,omitempty"`
 
 	// Of the first failing case.
