@@ -41,6 +41,8 @@ LIMIT = 120.0  # seconds of one build; the slowest base kernel needs 5
 ENDING = 10.0  # seconds that a child may take to end after its result
 TRITON_TYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
 CUDA_TYPES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
+# nvcc puts a hash of the folder into names of internal symbols, in the text and, as bytes, in .debug_str.
+INTERNAL = (re.compile(r"(_INTERNAL_)[0-9a-f]{8}_"), re.compile(r"(95,73,78,84,69,82,78,65,76,95,)(?:\d+,){8}95,"))
 DATE = (1980, 1, 1, 0, 0, 0)  # of every file in a zip, so that a rebuild gives the same bytes
 
 
@@ -259,6 +261,8 @@ def cuda_ptx(job: Job) -> str:
         ptx = (pathlib.Path(folder) / "out.ptx").read_text().replace(os.path.realpath(folder) + "/", "")
     include = str(pathlib.Path(nvcc()).parent.parent / "include")
     ptx = re.sub(r'"[^"]*/(include/[^"]*)"', r'"cuda/\1"', ptx.replace(include, "/include"))
+    for internal in INTERNAL:
+        ptx = internal.sub(r"\1", ptx)
     if f".entry {spec.entry}(" not in ptx:
         raise Broken(f'{spec.place} has no kernel {spec.entry}: it is declared extern "C" __global__')
     return ptx

@@ -36,8 +36,10 @@ hang) sleep 600 >"$HELD_OPEN" & wait;;
 crash) kill -9 $PPID;;
 wrong) echo "ignored line" >&2; echo "$source(3): error: no such type" >&2; exit 2;;
 other) echo '.entry other()' >out.ptx;;
-*) { echo '.entry more()'; echo "// $*"; } >out.ptx
-   echo ".file 1 \\"$PWD/$source\\" \\"/opt/cuda/include/x.h\\"" >>out.ptx;;
+*) exec >out.ptx; echo '.entry more()'; echo "// $*"
+   echo "// _INTERNAL_ae9cf9a1_12_x_cu"
+   echo ".b8 95,90,95,73,78,84,69,82,78,65,76,95,97,101,57,99,102,57,97,49,95,49,50"
+   echo ".file 1 \\"$PWD/$source\\" \\"/opt/cuda/include/x.h\\"";;
 esac
 """
 
@@ -57,6 +59,7 @@ def spec(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> build.Spec:
 def test_compile_text(spec: build.Spec) -> None:
     ptx = build.compile_text(spec, "right", "float16", "sm_90")
     assert "-arch=sm_90" in ptx and "-DELEMENT=__half" in ptx and "-DT_FLOAT16=1" in ptx and "-DTILE=64" in ptx
+    assert "// _INTERNAL_12_x_cu\n.b8 95,90,95,73,78,84,69,82,78,65,76,95,49,50\n" in ptx
     assert '.file 1 "internal/corpus/kernels/more.cu" "cuda/include/x.h"' in ptx
 
 
