@@ -25,6 +25,8 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from driver import Driver
+
 OUT = pathlib.Path(os.environ.get("OUT", ".cache/device")).resolve()
 PTX = pathlib.Path("testdata/ptx")
 SECONDS = 20  # a launch that takes longer is stopped
@@ -36,27 +38,8 @@ def say(text: str) -> None:
     print(f"{time.monotonic() - START:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
-class Driver:
-    """The few calls of the CUDA driver that a launch needs."""
-
-    def __init__(self) -> None:
-        self.lib = ctypes.CDLL(os.environ.get("CUDA_DRIVER", "libcuda.so.1"))
-        self.call("cuInit", 0)
-        device, self.context = ctypes.c_int(), ctypes.c_void_p()
-        self.call("cuDeviceGet", ctypes.byref(device), 0)
-        name = ctypes.create_string_buffer(100)
-        self.call("cuDeviceGetName", name, 100, device)
-        version = ctypes.c_int()
-        self.call("cuDriverGetVersion", ctypes.byref(version))
-        self.device, self.version = name.value.decode(), version.value
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self.context), device)
-        self.call("cuCtxSetCurrent", self.context)
-
-    def call(self, name: str, *args: Any) -> None:
-        """Calls a function, and raises where it fails."""
-        code = getattr(self.lib, name)(*args)
-        if code != 0:
-            raise RuntimeError(f"{name} gives error {code}")
+class Zoo(Driver):
+    """The driver, with its compiler and the launches of the zoo."""
 
     def compiled(self, text: bytes) -> bytes:
         """The image that the driver's compiler makes of PTX."""
@@ -70,39 +53,27 @@ class Driver:
         finally:
             self.call("cuLinkDestroy", state)
 
-    def launch(self, image: bytes, job: dict[str, Any]) -> list[bytes]:
+    def outputs(self, image: bytes, job: dict[str, Any]) -> list[bytes]:
         """Loads the image anew, so that its variables are fresh, launches a kernel and gives its outputs."""
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuModuleLoadData", ctypes.byref(module), ctypes.create_string_buffer(image, len(image)))
-        self.call("cuModuleGetFunction", ctypes.byref(function), module, job["entry"].encode())
-        shared = job["shared"]
-        if shared > 48 << 10:
-            self.call("cuFuncSetAttribute", function, 8, shared)  # the largest size of dynamic shared memory
-        places: list[ctypes.c_uint64 | None] = []
-        values: list[Any] = []
-        for arg in job["args"]:
+        module = self.load(image)
+        function = self.function(module, job["entry"], job["shared"])
+        values: list[bytes] = []
+        places: dict[int, tuple[int, int]] = {}  # of the buffers, by argument: address and size
+        for i, arg in enumerate(job["args"]):
             if arg["buffer"] is None:
-                places.append(None)
-                values.append(ctypes.create_string_buffer(base64.b64decode(arg["value"])))
+                values.append(base64.b64decode(arg["value"]))
                 continue
-            data, place = base64.b64decode(arg["buffer"]), ctypes.c_uint64()
-            self.call("cuMemAlloc_v2", ctypes.byref(place), ctypes.c_size_t(len(data)))
-            self.call("cuMemcpyHtoD_v2", place, data, ctypes.c_size_t(len(data)))
-            places.append(place)
-            values.append(place)
-        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-        self.call("cuLaunchKernel", function, *job["grid"], *job["block"], shared, None, pointers, None)
-        self.call("cuCtxSynchronize")
-        outputs = []
-        for i in job["outputs"]:
-            size = len(base64.b64decode(job["args"][i]["buffer"]))
-            back = ctypes.create_string_buffer(size)
-            self.call("cuMemcpyDtoH_v2", back, places[i], ctypes.c_size_t(size))
-            outputs.append(back.raw)
-        for used in places:
-            if used is not None:
-                self.call("cuMemFree_v2", used)
-        self.call("cuModuleUnload", module)
+            data = base64.b64decode(arg["buffer"])
+            place = self.allocate(len(data))
+            self.write(place, data)
+            places[i] = place, len(data)
+            values.append(place.to_bytes(8, "little"))
+        self.launch(function, job["grid"], job["block"], job["shared"], values)
+        self.wait()
+        outputs = [self.read(*places[i]) for i in job["outputs"]]
+        for place, _ in places.values():
+            self.free(place)
+        self.unload(module)
         return outputs
 
 
@@ -113,7 +84,7 @@ def jobs_of(launches: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
 
 def work(launches: list[dict[str, Any]], first: int, cubins: pathlib.Path, results: pathlib.Path) -> None:
     """Runs the jobs from the first on and writes a line for each; a fault of the GPU ends the process."""
-    driver = Driver()
+    driver = Zoo()
     images: dict[str, bytes] = {}
     with results.open("a") as out:
         for n, (file, i, way) in enumerate(jobs_of(launches)):
@@ -133,7 +104,7 @@ def work(launches: list[dict[str, Any]], first: int, cubins: pathlib.Path, resul
                 image = images[file]
             row: dict[str, Any] = {"n": n}
             if image:
-                outputs = driver.launch(image, launches[i])
+                outputs = driver.outputs(image, launches[i])
                 row["outputs"] = [base64.b64encode(zlib.compress(o, 9)).decode() for o in outputs]
             else:
                 row["why"] = "not for this GPU"
@@ -196,7 +167,7 @@ def main() -> None:
     if len(sys.argv) > 2:
         work(launches, int(sys.argv[2]), pathlib.Path(sys.argv[3]), pathlib.Path(sys.argv[4]))
         return
-    driver = Driver()
+    driver = Zoo()
     rows = run_all(launches, sys.argv[1])
     record: dict[str, dict[str, dict[str, Any]]] = {}
     data: dict[str, str] = {}
