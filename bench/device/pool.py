@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 Job = dict[str, Any]
 Row = dict[str, Any]
 JOB_LIMIT = 240.0  # seconds; compiling is slow, a hundred cases are not
+LAST_WORDS = 4  # lines of the log that are kept of a worker that ended
 
 
 def out_dir() -> Path:
@@ -157,15 +158,15 @@ class Pool:
         code = worker.wait()
         took = time.monotonic() - start
         why = f"killed after {took:.0f} s" if took >= limit - 1 else f"the process ended with status {code}"
-        return dict(job, error=f"{why}; {self._last_words(number)}")
+        last = self._last_words(number)
+        return dict(job, error=f"{why}; {last[-1][:200] if last else 'it printed nothing'}", last=last)
 
     def _log(self, number: int) -> Path:
         return Path(self.home.path) / f"worker-{number}.log"
 
-    def _last_words(self, number: int) -> str:
-        """The last line that the workers of this thread printed."""
-        lines = self._log(number).read_text(errors="replace").strip().splitlines()
-        return lines[-1][:200] if lines else "it printed nothing"
+    def _last_words(self, number: int) -> list[str]:
+        """The last lines that the workers of this thread printed."""
+        return self._log(number).read_text(errors="replace").strip().splitlines()[-LAST_WORDS:]
 
 
 def work(function: Callable[[Job], Row], healthy: Callable[[], None]) -> None:
