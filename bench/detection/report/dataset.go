@@ -58,8 +58,8 @@ type dataset struct {
 
 	byID    map[string]*subject
 	results map[key]*outcome
-	seeds   []string // of run ours, in order; the first is the one the tables are of
-	known   map[string][]string
+	seeds   map[string][]string // of a run, in order; the first is the one the tables are of
+	known   map[string][]string // settings of a run
 }
 
 // key names one outcome.
@@ -102,7 +102,7 @@ func (o *outcome) add(r *record.Record) {
 // since.
 func newDataset(bases, mutants []*subject, files map[string]*record.File) (*dataset, error) {
 	d := &dataset{bases: bases, mutants: mutants, byID: map[string]*subject{}, results: map[key]*outcome{},
-		known: map[string][]string{}, explanations: &explanations{}}
+		seeds: map[string][]string{}, known: map[string][]string{}, explanations: &explanations{}}
 	for _, s := range slices.Concat(bases, mutants) {
 		d.byID[s.id] = s
 	}
@@ -121,12 +121,19 @@ func newDataset(bases, mutants []*subject, files map[string]*record.File) (*data
 			}
 		}
 	}
-	slices.SortFunc(d.seeds, func(x, y string) int {
-		nx, _ := strconv.ParseUint(x, 10, 64)
-		ny, _ := strconv.ParseUint(y, 10, 64)
-		return cmp.Compare(nx, ny)
-	})
+	for _, seeds := range d.seeds {
+		slices.SortFunc(seeds, func(x, y string) int {
+			nx, _ := strconv.ParseUint(x, 10, 64)
+			ny, _ := strconv.ParseUint(y, 10, 64)
+			return cmp.Compare(nx, ny)
+		})
+	}
 	return d, nil
+}
+
+// seeded reports whether records of a run are apart by seed. Other runs have one seed, or draw more samples by another.
+func seeded(run string) bool {
+	return run == record.Ours || run == record.Strategies || run == record.Regimes
 }
 
 func (d *dataset) add(r *record.Record) error {
@@ -134,10 +141,10 @@ func (d *dataset) add(r *record.Record) error {
 		return fmt.Errorf("the corpus has no %q: run the study again", r.ID)
 	}
 	k := key{run: r.Run, setting: r.Setting, id: r.ID}
-	if r.Run == record.Ours {
+	if seeded(r.Run) {
 		k.seed = r.Seed
-		if !slices.Contains(d.seeds, r.Seed) {
-			d.seeds = append(d.seeds, r.Seed)
+		if !slices.Contains(d.seeds[r.Run], r.Seed) {
+			d.seeds[r.Run] = append(d.seeds[r.Run], r.Seed)
 		}
 	}
 	if !slices.Contains(d.known[r.Run], r.Setting) {
@@ -160,9 +167,9 @@ func (d *dataset) add(r *record.Record) error {
 // settings of a run, as the records have them, in their order.
 func (d *dataset) settings(run string) []string { return d.known[run] }
 
-// of gives what a run found of a subject; nil where it did not run.
+// of gives what a run found of a subject, with its first seed; nil where it did not run.
 func (d *dataset) of(run, setting, id string) *outcome {
-	return d.results[key{run: run, setting: setting, id: id}]
+	return d.results[key{run: run, setting: setting, seed: d.firstSeed(run), id: id}]
 }
 
 // ours gives what the default strategy found with a seed.
@@ -170,13 +177,16 @@ func (d *dataset) ours(seed, id string) *outcome {
 	return d.results[key{run: record.Ours, seed: seed, id: id}]
 }
 
-// seed is the one that the tables are of.
-func (d *dataset) seed() string {
-	if len(d.seeds) == 0 {
+// firstSeed is the one of a run that the tables are of.
+func (d *dataset) firstSeed(run string) string {
+	if len(d.seeds[run]) == 0 {
 		return ""
 	}
-	return d.seeds[0]
+	return d.seeds[run][0]
 }
+
+// seed is that of run ours.
+func (d *dataset) seed() string { return d.firstSeed(record.Ours) }
 
 // difference says how a mutant differs from its base, by means that know nothing of our judgement.
 type difference uint8
@@ -198,9 +208,7 @@ func (d *dataset) difference(id string) difference {
 				if o.first != never {
 					return inBits
 				}
-				if o.notRun > 0 {
-					lost = true
-				}
+				lost = lost || run == record.Equivalence && o.notRun > 0
 				sampled = equivalent
 			}
 		}

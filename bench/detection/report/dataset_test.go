@@ -138,7 +138,7 @@ func TestRecall(t *testing.T) {
 	if seconds[1] != 1.5 {
 		t.Errorf("seconds until case 3 = %v, want 1.5", seconds[1])
 	}
-	if got := strings.Join(d.seeds, " "); got != "1 2 10" {
+	if got := strings.Join(d.seeds[record.Ours], " "); got != "1 2 10" {
 		t.Errorf("seeds = %s, want 1 2 10", got)
 	}
 }

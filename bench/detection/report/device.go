@@ -25,6 +25,14 @@ func merged(list ...*outcome) *outcome {
 	return all
 }
 
+// fails is the verdict on a subject: a correct kernel fails by any case, a mutant has its budget.
+func (s *subject) fails(o *outcome) bool {
+	if s.isBase() {
+		return o.first != never
+	}
+	return o.found()
+}
+
 // isBase reports whether the subject is a base kernel.
 func (s *subject) isBase() bool { return s.operator == "" }
 
@@ -97,7 +105,7 @@ func (d *dataset) devicePage() []byte {
 		var a agreement
 		for _, s := range d.compared() {
 			if keep(s) {
-				a.add(d.onEmulator(s).found(), d.onDevice(s).found())
+				a.add(s.fails(d.onEmulator(s)), s.fails(d.onDevice(s)))
 			}
 		}
 		if s := a.share(); s.n > 0 {
@@ -130,7 +138,7 @@ func (d *dataset) devicePage() []byte {
 
 // verdict prints what came out.
 func verdict(o *outcome) string {
-	if o.found() {
+	if o.hit != nil {
 		return fmt.Sprintf("fails at case %d: %s", o.first, code(o.hit.Reason))
 	}
 	return fmt.Sprintf("passes %d cases", o.cases-o.notRun)

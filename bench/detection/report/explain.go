@@ -87,7 +87,7 @@ func (d *dataset) unlike() []*subject {
 	var list []*subject
 	for _, s := range d.compared() {
 		emulator, device := d.onEmulator(s), d.onDevice(s)
-		if emulator.found() != device.found() {
+		if s.fails(emulator) != s.fails(device) {
 			list = append(list, s)
 		}
 	}

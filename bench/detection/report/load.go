@@ -19,7 +19,7 @@ const (
 
 // load reads everything that the pages are made of.
 func load(root string) (*dataset, error) {
-	names, err := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl.gz"))
+	names, err := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl*"))
 	if err != nil {
 		return nil, err
 	}

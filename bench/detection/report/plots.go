@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strings"
 
 	"gpuemu/bench/detection/record"
 )
@@ -63,6 +64,9 @@ func (d *dataset) recallPlot() []byte {
 	add("gpuemu", 0, d.judgeOurs(), kernels)
 	for group, run := range map[int]string{1: record.Strategies, 2: record.Regimes, 3: record.Baselines} {
 		for _, setting := range d.settings(run) {
+			if setting == "ours" || setting == usual || strings.Contains(setting, "/") {
+				continue // the first point already, or on values of the fixed tolerances' choice
+			}
 			j := d.judgeSetting(run, setting)
 			kernels, _ := d.alarms(j)
 			name := setting

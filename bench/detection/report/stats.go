@@ -168,6 +168,14 @@ func (s share) ratio() string {
 	return fmt.Sprintf("%d of %d", s.k, s.n)
 }
 
+// both prints a share as percentage and as a ratio.
+func (s share) both() string {
+	if s.n == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s)", percent(s.value()), s.ratio())
+}
+
 // interval prints Wilson's interval of the share.
 func (s share) interval() string {
 	if s.n == 0 {
