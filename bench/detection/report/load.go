@@ -24,7 +24,7 @@ func load(root string) (*dataset, error) {
 		return nil, err
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s has no records: run the study first (make study)", recordsDir)
+		return nil, fmt.Errorf("%s has no records: run the study first (bench/detection/run.sh)", recordsDir)
 	}
 	files := map[string]*record.File{}
 	for _, name := range names {
