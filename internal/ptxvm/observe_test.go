@@ -104,8 +104,8 @@ func TestCounters(t *testing.T) {
 		@%p1 add.u32 %r2, %r1, 3;`)
 	var first *Counters
 	for _, workers := range []int{1, 4} {
-		r, err := p.Run(&Launch{Grid: line(8), Block: line(32), Checks: NoChecks, Counters: true, Workers: workers, apart: true,
-			Args: []Arg{{Name: "x", Buffer: make([]byte, 8)}, {Name: "y", Buffer: make([]byte, 8)}}})
+		r, err := p.Run(&Launch{Grid: line(8), Block: line(32), Checks: NoChecks, Counters: true, Workers: workers,
+			apart: true, Args: []Arg{{Name: "x", Buffer: make([]byte, 8)}, {Name: "y", Buffer: make([]byte, 8)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
