@@ -80,7 +80,8 @@ again:
 
 // scaleSchema is that of the kernels.
 func scaleSchema() *opspec.Schema {
-	return &opspec.Schema{Name: "scale", Dims: []opspec.Dim{{Name: "N", Candidates: []int{1}}},
+	return &opspec.Schema{Name: "scale",
+		Dims:    []opspec.Dim{{Name: "N", Candidates: []int{1}}, {Name: "FOURS", Expr: "(N+3)/4"}},
 		Inputs:  []opspec.Input{{Name: "x", Dims: []string{"N"}}},
 		Outputs: []opspec.Output{{Name: "y", Dims: []string{"N"}}},
 		Attrs: []opspec.Attr{{Name: "k", Kind: opspec.Float, Default: 1.0},
@@ -144,6 +145,19 @@ func TestKernel(t *testing.T) {
 	if got := reply.Outputs[0].Tensor.Float64s(); len(reply.Outputs) != 1 || reply.Outputs[0].Name != "y" ||
 		!reflect.DeepEqual(got, []float64{2, 4, 6, 8, 10, 12}) || len(reply.Findings) != 0 || len(reply.Modified) != 0 {
 		t.Errorf("outputs %v, findings %v, modified %v", got, reply.Findings, reply.Modified)
+	}
+}
+
+// TestKernelDerived: dimensions that follow from others have values in a launch, though a case does not name them.
+func TestKernelDerived(t *testing.T) {
+	l := scaleLaunch()
+	l.Grid = exprs("FOURS")
+	reply, err := run(t, l, scaleCall(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := reply.Outputs[0].Tensor.Float64s(); !reflect.DeepEqual(got, []float64{2, 4, 6, 8, 10, 12}) {
+		t.Errorf("outputs %v", got)
 	}
 }
 

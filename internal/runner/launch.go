@@ -28,6 +28,7 @@ type Launch struct {
 	shared          *expression
 	args            []expression
 	strided         map[string]bool // inputs whose strides are asked for
+	derived         *opspec.Program // computes dimensions that follow from others; nil: the schema has none
 }
 
 // expression is one expression of a launch.
@@ -46,6 +47,11 @@ func NewLaunch(l *config.Launch, schema *opspec.Schema, kwargs opspec.Attrs) (*L
 	names, err := out.names(schema, kwargs)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(schema.Dims, func(d opspec.Dim) bool { return d.Derived() }) {
+		if out.derived, err = schema.Compile(); err != nil {
+			return nil, err
+		}
 	}
 	list := func(what string, exprs []config.Expr, kind formula.Kind) ([]expression, error) {
 		var out []expression
@@ -350,6 +356,21 @@ func zero(a *launchfile.Arg) {
 	a.File = "zeros"
 }
 
+// dims are the dimensions of a call, with those that follow from others: a case's text has the free ones alone. For a
+// case that does not belong to the schema nothing follows; it has no outputs, which env refuses.
+func (l *Launch) dims(call *Call) map[string]int {
+	free := make(map[string]int, len(call.Dims))
+	for _, d := range call.Dims {
+		free[d.Name] = d.Value
+	}
+	if l.derived != nil {
+		if all, err := l.derived.Derive(free, call.Attrs); err == nil {
+			return all
+		}
+	}
+	return free
+}
+
 // env gives the values of a call. Cases that do not belong to the op's schema have other dimensions, and no outputs.
 func (l *Launch) env(call *Call, out *launch) (formula.Env, error) {
 	values := map[string]formula.Value{}
@@ -370,8 +391,8 @@ func (l *Launch) env(call *Call, out *launch) (formula.Env, error) {
 			values[name] = formula.Value{Kind: formula.Text, Text: v}
 		}
 	}
-	for _, d := range call.Dims {
-		values[d.Name] = formula.Value{Kind: formula.Int, Int: int64(d.Value)}
+	for name, v := range l.dims(call) {
+		values[name] = formula.Value{Kind: formula.Int, Int: int64(v)}
 	}
 	memory := func(name string, d dtype.DType, shape, strides []int) {
 		values[name] = formula.Value{Kind: formula.Tensor, Tensor: &formula.Memory{Name: name, DType: d, Shape: shape,
