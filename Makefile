@@ -94,6 +94,7 @@ purego:
 python: build
 	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools examples/*_*
 	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy && cd pytest-gpu-proof && ../../$(PYVENV)/bin/mypy'
+	@$(STEP) "mypy --strict, corpus" sh -c 'cd tools/corpus && ../../$(PYVENV)/bin/mypy --config-file ../../python/pyproject.toml --python-version 3.11 build.py engine.py test_*.py'
 	@$(STEP) "pytest, corpus" $(PYVENV)/bin/python -m pytest -q tools/corpus
 	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q python
 	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q python
@@ -186,13 +187,14 @@ bench:
 fixtures:
 	@sh tools/make-fixtures.sh
 
-# The kernels of internal/corpus, compiled by Triton and nvcc; no GPU is needed, the installs have 900 MB. make corpus
-# KERNELS="softmax_row": some of them.
+# The kernels of internal/corpus and their mutants, compiled by Triton and nvcc; no GPU is needed, the installs have
+# 900 MB. make corpus KERNELS="softmax_row": some of them; mutants that did not change are in .cache/corpus.
 corpus:
 	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with Triton" \
 		sh tools/setup-venv.sh .cache/triton-venv triton,numpy,pytest $(TRITON)
 	@$(STEP) "nvcc" sh tools/setup-venv.sh .cache/nvcc-venv nvidia $(NVCC)
 	.cache/triton-venv/bin/python tools/corpus/build.py $(KERNELS)
+	.cache/triton-venv/bin/python tools/corpus/engine.py
 
 # The main job on the example project.
 example: build
