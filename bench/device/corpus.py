@@ -28,7 +28,7 @@ import record
 import sanitized
 from case_session import CaseSession
 from corpus_files import ROOT, Corpus, Subject, config_of
-from launchers import Emulator, Gpu, Launcher
+from launchers import Backend, Emulator, Gpu, Launcher
 
 import gpuemu
 
@@ -75,18 +75,17 @@ class Worker:
     """Runs jobs in a process of its own."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self.args = args
         self.corpus = Corpus(args.corpus)
         self.client = gpuemu.Client(timeout_ms=120_000)
         self.gpu = None if args.dry else Gpu()
+        self.backend: Backend = self.gpu or Emulator(self.client, args.checks)
 
     def run(self, job: pool.Job) -> pool.Row:
         """The row of a job."""
         pool.say(f"job {job['name']}")  # the log then says what was begun
         subject = self.corpus.subjects[job["id"]]
-        backend = self.gpu or Emulator(self.client, self.args.checks)
-        launcher = Launcher(backend, self.corpus, subject, job["inputs"], "sm_80" if self.args.dry else "")
-        session = self._session(job, launcher, backend)
+        launcher = Launcher(self.backend, self.corpus, subject, job["inputs"])
+        session = self._session(job, launcher)
         try:
             if job["run"] == "device":
                 return check(job, session)
@@ -94,7 +93,7 @@ class Worker:
                 return prepare(job, session, launcher)
             base = self.corpus.subjects[subject.kernel]
             # Both as the mutant is compiled: the code for another architecture may round otherwise.
-            other = Launcher(backend, self.corpus, base, job["inputs"], "sm_80")
+            other = Launcher(self.backend, self.corpus, base, job["inputs"], "sm_80")
             return compare(job, session, launcher, other)
         finally:
             alive = session.alive
@@ -102,14 +101,14 @@ class Worker:
             if self.gpu is not None and alive:
                 self.gpu.forget()
 
-    def _session(self, job: pool.Job, launcher: Launcher, backend: Any) -> CaseSession:
+    def _session(self, job: pool.Job, launcher: Launcher) -> CaseSession:
         folder = Path(tempfile.mkdtemp(dir=os.environ["GPUEMU_HOME"]))
         config = folder / "gpuemu.toml"
         config.write_text(config_of(launcher.subject, contiguous=not launcher.strided))
         options = {"dtypes": job["dtypes"], "value_distribution": job["values"]}
         return CaseSession(
             launcher, options, client=gpuemu.Client(config=str(config), timeout_ms=120_000), seed=job["seed"],
-            framework=backend.framework, device=backend.device, repeat=job.get("repeat", False),
+            framework=self.backend.framework, device=self.backend.device, repeat=job.get("repeat", False),
         )  # fmt: skip
 
     def healthy(self) -> None:

@@ -25,11 +25,12 @@ import pool
 from driver import Driver
 from launches import Launch, Room, Tensor
 
-TOOLS = {  # with what the emulator looks for instead, and options
-    "memcheck": ("bounds", ["--padding", "4096", "--report-api-errors", "no"]),
-    "racecheck": ("race", []),
-    "initcheck": ("uninit", []),
-    "synccheck": ("barrier", []),
+TOOLS = {  # with what the emulator looks for instead, and options, which a version may not have
+    # Without memory between them an access behind one allocation may be one into the next, and allowed.
+    "memcheck": ("bounds", ("--padding=4096", "--report-api-errors=no")),
+    "racecheck": ("race", ()),
+    "initcheck": ("uninit", ()),
+    "synccheck": ("barrier", ()),
 }
 LAUNCHES = 4  # of a mutant
 LOOKED_AT = 40  # cases among which those are looked for
@@ -160,9 +161,12 @@ def run_all(jobs: list[pool.Job], take: Callable[[pool.Row], None], home: pool.H
             dry: bool) -> None:  # fmt: skip
     """Runs every job in a process of its own, some at once."""
     lock = threading.Lock()
+    usage = "" if dry else usage_of("compute-sanitizer")
 
     def one(job: pool.Job) -> None:
-        row = watched(job, home, deadline, dry)
+        tool = job["setting"]
+        command = [sys.executable, os.path.abspath(__file__), job["folder"]]
+        row = watched(job, [*command, "--dry", tool] if dry else [*sanitizer(tool, usage), *command], home, deadline)
         with lock:
             take(row)
 
@@ -170,7 +174,23 @@ def run_all(jobs: list[pool.Job], take: Callable[[pool.Row], None], home: pool.H
         list(threads.map(one, jobs))
 
 
-def watched(job: pool.Job, home: pool.Home, deadline: float, dry: bool) -> pool.Row:
+def usage_of(program: str) -> str:
+    """What a program says of its options."""
+    try:
+        done = subprocess.run([program, "--help"], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise SystemExit(f"{program} does not run: {exc}; CUDA's toolkit has it, CUDA_HOME says where") from None
+    return done.stdout + done.stderr
+
+
+def sanitizer(tool: str, usage: str) -> list[str]:
+    """The command line of a tool, up to the program that it watches."""
+    known = [option for option in TOOLS[tool][1] if option.partition("=")[0] in usage]
+    words = [word for option in known for word in option.split("=")]
+    return ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), *words]
+
+
+def watched(job: pool.Job, command: list[str], home: pool.Home, deadline: float) -> pool.Row:
     """The row of one job."""
     if "error" in job:  # its launches could not be prepared
         return job
@@ -179,12 +199,6 @@ def watched(job: pool.Job, home: pool.Home, deadline: float, dry: bool) -> pool.
     left = deadline - time.monotonic()
     if left <= 0:
         return dict(job, error="not started: the time was up")
-    tool = job["setting"]
-    command = [sys.executable, os.path.abspath(__file__), job["folder"]]
-    if dry:
-        command += ["--dry", tool]
-    else:
-        command = ["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), *TOOLS[tool][1], *command]
     start = time.monotonic()
     try:
         done = subprocess.run(command, env=home.env, cwd=home.path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
