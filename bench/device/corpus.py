@@ -62,10 +62,14 @@ def arguments() -> argparse.ArgumentParser:
     return parser
 
 
-def inputs_of_ops(binary: str) -> dict[str, list[str]]:
-    """The names of the inputs of every operator, from the binary."""
+def schemas(binary: str) -> dict[str, dict[str, Any]]:
+    """What launches need to know of every operator: its inputs, and dimensions that follow from others."""
     reply = subprocess.run([binary, "ops", "--format", "json"], check=True, capture_output=True, text=True, timeout=60)
-    return {op["name"]: [i["name"] for i in op["schema"]["inputs"]] for op in json.loads(reply.stdout)["ops"]}
+    found = {}
+    for op in json.loads(reply.stdout)["ops"]:
+        derived = {d["name"]: d["expr"] for d in op["schema"]["dims"] if "expr" in d}
+        found[op["name"]] = {"inputs": [i["name"] for i in op["schema"]["inputs"]], "derived": derived}
+    return found
 
 
 # ---- what a worker does ----------------------------------------------------------------------------------------------
@@ -84,7 +88,7 @@ class Worker:
         """The row of a job."""
         pool.say(f"job {job['name']}")  # the log then says what was begun
         subject = self.corpus.subjects[job["id"]]
-        launcher = Launcher(self.backend, self.corpus, subject, job["inputs"])
+        launcher = Launcher(self.backend, self.corpus, subject, job["schema"])
         session = self._session(job, launcher)
         try:
             if job["run"] == "device":
@@ -93,7 +97,7 @@ class Worker:
                 return prepare(job, session, launcher)
             base = self.corpus.subjects[subject.kernel]
             # Both as the mutant is compiled: the code for another architecture may round otherwise.
-            other = Launcher(self.backend, self.corpus, base, job["inputs"], "sm_80")
+            other = Launcher(self.backend, self.corpus, base, job["schema"], "sm_80")
             return compare(job, session, launcher, other)
         finally:
             alive = session.alive
@@ -363,7 +367,7 @@ def main() -> None:
     deadline = time.monotonic() + args.budget
     corpus = Corpus(args.corpus)
     with pool.Home() as home:
-        inputs = inputs_of_ops(home.binary)
+        ops = schemas(home.binary)
         run = pool.Pool(os.path.abspath(__file__), sys.argv[1:], home, deadline, lambda row: None)
         if args.sanitize:
             subjects = listed(args.sanitize, corpus, args.held_out)
@@ -376,7 +380,7 @@ def main() -> None:
             jobs = check_jobs(corpus, args)
         if not jobs and not args.sanitize and not args.equivalence:  # those may have nothing left to do
             raise SystemExit(f"no kernel of the corpus has {args.only!r} in its id")
-        jobs = [dict(job, inputs=inputs[job["op"]]) for job in jobs]
+        jobs = [dict(job, schema=ops[job["op"]]) for job in jobs]
         if args.sanitize:
             prepared: list[pool.Row] = []
             run.take = prepared.append

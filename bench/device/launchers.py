@@ -164,12 +164,17 @@ class Watch:
 
 
 class Launcher:
-    """Launches one subject on cases. inputs: the names of the op's inputs."""
+    """Launches one subject on cases. schema: the names of the op's inputs, and expressions of dimensions that follow
+    from others.
+    """
 
-    def __init__(self, backend: Backend, corpus: Corpus, subject: Subject, inputs: list[str], arch: str = "") -> None:
+    def __init__(
+        self, backend: Backend, corpus: Corpus, subject: Subject, schema: dict[str, Any], arch: str = ""
+    ) -> None:
         self._backend, self._corpus, self.subject = backend, corpus, subject
         self._arch = arch or subject.arch
-        self.strided = launches.strided(subject.launch, inputs)
+        self.strided = launches.strided(subject.launch, schema["inputs"])
+        self._derived: dict[str, str] = schema["derived"]
         self._texts: dict[str, str] = {}  # these by number format
         self._parameters: dict[str, list[launches.Parameter]] = {}
         self._kernels: dict[str, Any] = {}
@@ -221,6 +226,8 @@ class Launcher:
     def plan(self, case: Case) -> tuple[Launch, list[str]]:
         """The launch on a case, and the inputs of which the kernel gets a copy without gaps."""
         env: dict[str, Any] = {**dims_of(case.text), **case.attrs}
+        for name, text in self._derived.items():  # a case's text has the others alone
+            env[name] = launches.evaluate(text, env)
         dense = []
         for view in case.inputs:
             strides = view.strides

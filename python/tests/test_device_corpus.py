@@ -75,6 +75,7 @@ grid = ["cdiv(input.numel, 128)"]
 block = [128]
 args = ["input", "output", "B * S * H"]
 """
+RELU_SCHEMA = {"inputs": ["input"], "derived": {}}
 MUTANTS = {  # how COMPARE and KEEP read
     "relu_flat": ("ge.s32", "lt"),
     "relu_flat.over.1": ("gt.s32", "lt"),  # one element too many
@@ -124,7 +125,7 @@ def worker(device: Any, folder: Path, client: Client) -> Any:
 
 def run(device: Any, worker: Any, name: str, kind: str = "device", cases: int = 20, **more: Any) -> Any:
     subject = worker.corpus.subjects[name]
-    job = device.corpus.job_of(subject, kind, cases, 1, **{"stop": True, "inputs": ["input"], **more})
+    job = device.corpus.job_of(subject, kind, cases, 1, **{"stop": True, "schema": RELU_SCHEMA, **more})
     return device.corpus.record_of({**job, **worker.run(job)})
 
 
@@ -258,12 +259,13 @@ def test_the_zoo_gives_back_what_it_takes(device: Any) -> None:
 
 def test_every_kernel_of_the_corpus_is_understood(device: Any, client: Client) -> None:
     corpus = device.corpus_files.Corpus()
-    inputs = device.corpus.inputs_of_ops(os.environ["GPUEMU_BINARY"])
+    ops = device.corpus.schemas(os.environ["GPUEMU_BINARY"])
+    assert ops["conv1d"]["derived"] == {"LO": "(L+2*padding-dilation*(KW-1)-1)/stride+1"}
     looked_at = 0
     for subject in corpus.subjects.values():
         if subject.mutant or not (corpus.folder / "ptx" / f"{subject.kernel}.zip").exists():
             continue
-        assert set(device.launches.strided(subject.launch, inputs[subject.op])) <= set(inputs[subject.op])
+        assert device.launches.strided(subject.launch, ops[subject.op]["inputs"]) <= set(ops[subject.op]["inputs"])
         for dtype in subject.dtypes:
             text = corpus.ptx(subject, dtype, "sm_90")
             assert len(device.launches.parameters(text, subject.entry)) == len(subject.launch["args"]), subject.id
@@ -286,7 +288,7 @@ def test_cases_are_those_of_the_emulator(device: Any, worker: Any, tmp_path: Pat
                                "json"], cwd=tmp_path, capture_output=True, text=True, check=True)  # fmt: skip
         want = [r["case"] for r in json.loads(done.stdout)["results"]]
         assert all(any(f":{layout}:" in case for case in want) for layout in layouts.split())
-        launcher = device.launchers.Launcher(None, corpus, subject, ["input"])
+        launcher = device.launchers.Launcher(None, corpus, subject, RELU_SCHEMA)
         job = device.corpus.job_of(subject, "device", 12, 1)
         session = worker._session(job, launcher)
         assert [case.text for case in session.cases(12)] == want
@@ -295,7 +297,8 @@ def test_cases_are_those_of_the_emulator(device: Any, worker: Any, tmp_path: Pat
 
 def test_inputs_whose_strides_nobody_asks_for_are_copied(device: Any, worker: Any) -> None:
     backend, seen = worker.backend, []
-    launch = {"grid": [1], "block": [1], "args": ["x", "y", "B", "x.strides[0]"]}
+    launch = {"grid": [1], "block": [1], "args": ["x", "y", "HALF", "x.strides[0]"]}
+    schema = {"inputs": ["x", "y"], "derived": {"HALF": "B/2"}}
     subject = device.corpus_files.Subject("s", "s", "add", "f", ("float32",), launch)
     texts = argparse.Namespace(ptx=lambda *_: ".entry f(.param .u64 a, .param .u64 b, .param .u32 c, .param .u32 d) {}")
     arrays = {name: np.arange(12, dtype=np.float32).reshape(3, 4)[:, ::2] for name in ("x", "y")}
@@ -307,14 +310,14 @@ def test_inputs_whose_strides_nobody_asks_for_are_copied(device: Any, worker: An
         values[1][0, 0] = 7.0  # of the copy
 
     backend.launch = launched
-    kernel = device.launchers.Launcher(backend, texts, subject, ["x", "y"]).kernel(case)
+    kernel = device.launchers.Launcher(backend, texts, subject, schema).kernel(case)
     findings: list[Any] = []
     before = collecting.set(findings)
     try:
         kernel(arrays, {})
     finally:
         collecting.reset(before)
-    assert seen == [[(16, 8), (8, 4), b"\x03\x00\x00\x00", b"\x04\x00\x00\x00"]]
+    assert seen == [[(16, 8), (8, 4), b"\x01\x00\x00\x00", b"\x04\x00\x00\x00"]]
     assert [(f.kind, f.message) for f in findings] == [("input_modified", "the kernel wrote to input y")]
     assert arrays["y"][0, 0] == 0.0
 
