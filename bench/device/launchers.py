@@ -53,16 +53,16 @@ class Backend(Protocol):
 
 
 class Gpu:
-    """The GPU through the driver, on tensors of PyTorch."""
+    """The GPU through the driver, on tensors of PyTorch. library stands in for the driver's where it is given."""
 
     framework, device = "torch", "cuda"
 
-    def __init__(self) -> None:
+    def __init__(self, library: Any = None) -> None:
         import torch
 
         self._torch: Any = torch
         torch.zeros(1, device=self.device)  # PyTorch makes the context that the driver then finds
-        self._driver = Driver()
+        self._driver = Driver(library)
         self._modules: list[Any] = []
 
     def load(self, ptx: str, entry: str, shared: int) -> Any:

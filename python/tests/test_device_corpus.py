@@ -19,6 +19,7 @@ import pytest
 
 from gpuemu import Client
 from gpuemu._case import Case, View
+from gpuemu.arrays import Refusal
 from gpuemu.emulation import collecting
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,6 +215,7 @@ class FakeLibrary:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
+        self.refused = "cuFuncSetAttribute"  # the function that fails
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> int:
@@ -221,7 +223,7 @@ class FakeLibrary:
                 sizes = (8, 4)
                 args = (*args[1:8], *(ctypes.string_at(p, n) for p, n in zip(args[9], sizes)))
             self.calls.append((name, *args))
-            return 701 if name == "cuFuncSetAttribute" else 0
+            return 701 if name == self.refused else 0
 
         return call
 
@@ -252,6 +254,60 @@ def test_the_zoo_gives_back_what_it_takes(device: Any) -> None:
         "cuCtxSynchronize", "cuMemcpyDtoH_v2", "cuMemFree_v2", "cuModuleUnload",
     ]  # fmt: skip
     assert library.calls[4][-1] == b"\x05\x00\x00\x00"
+
+
+class FakeTensor:
+    """Memory of PyTorch, as far as launches look at it."""
+
+    def __init__(self, place: int) -> None:
+        self.place, self.cleared = place, slice(0)
+
+    def data_ptr(self) -> int:
+        return self.place
+
+    def __setitem__(self, where: slice, value: int) -> None:
+        assert value == 0
+        self.cleared = where
+
+
+def test_launches_on_a_gpu(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[tuple[Any, FakeTensor]] = []
+
+    def full(size: tuple[int], _value: int, **_: Any) -> FakeTensor:
+        rooms.append((size, FakeTensor(0x1000)))
+        return rooms[-1][1]
+
+    torch = argparse.Namespace(zeros=lambda *_, **__: None, full=full, uint8="uint8")
+    monkeypatch.setitem(sys.modules, "torch", torch)  # type: ignore[arg-type]
+    library = FakeLibrary()
+    gpu = device.launchers.Gpu(library)
+    launch = device.launches.Launch((2, 1, 1), (64, 1, 1), 0, ())
+    kernel = gpu.load("text", "f", 0)
+    gpu.launch(kernel, launch, [FakeTensor(0x7F0000000100), b"\x01\x00\x00\x00"])
+    assert library.calls[-2] == ("cuLaunchKernel", 2, 1, 1, 64, 1, 1, 0, (0x7F0000000100).to_bytes(8, "little"),
+                                 b"\x01\x00\x00\x00")  # fmt: skip
+    gpu.launch(kernel, launch, [device.launches.Room(40, True)])
+    assert library.calls[-2][8] == (0x1100).to_bytes(8, "little")
+    assert [(size, room.cleared) for size, room in rooms] == [((552,), slice(256, 296))]
+    library.refused = "cuLaunchKernel"
+    with pytest.raises(Refusal, match="the driver refuses the launch: cuLaunchKernel gives error 701"):
+        gpu.launch(kernel, launch, [])
+    library.refused = "cuCtxSynchronize"  # a fault of the kernel
+    with pytest.raises(device.driver.DriverError, match="cuCtxSynchronize gives error 701"):
+        gpu.launch(kernel, launch, [])
+    with pytest.raises(device.driver.DriverError):
+        gpu.wait()
+    library.refused = ""
+    gpu.forget()
+    assert library.calls[-1][0] == "cuModuleUnload"
+
+
+def test_a_kernel_that_hangs_ends_its_process() -> None:
+    script = "import time, launchers\nwith launchers.Watch(0.1): time.sleep(600)"
+    path = os.pathsep.join([str(DEVICE), str(ROOT / "python" / "src")])
+    done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, PYTHONPATH=path), capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == -9 and done.stderr.startswith("hang: the kernel did not end within 0 s")
 
 
 # ---- runs ------------------------------------------------------------------------------------------------------------
