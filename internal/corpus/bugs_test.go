@@ -1,52 +1,22 @@
 package corpus
 
 import (
-	"bytes"
-	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/pelletier/go-toml/v2"
-
-	"gpuemu/internal/dtype"
 )
-
-// bug is a file of bugs/: a fault that a public project had, as edits of the source of a base kernel.
-type bug struct {
-	Ref    string        `toml:"ref"` // owner/repository#number
-	Title  string        `toml:"title"`
-	Class  string        `toml:"class"`
-	What   string        `toml:"what"`
-	Axis   string        `toml:"axis"`   // what must be drawn to see it
-	Silent string        `toml:"silent"` // where it does not show
-	Kernel string        `toml:"kernel"`
-	DTypes []dtype.DType `toml:"dtypes"`
-	Edits  []struct {
-		Before string `toml:"before"`
-		After  string `toml:"after"`
-	} `toml:"edits"`
-}
 
 // TestBugs: every edit finds its place in its kernel, and mutants.json says the same where it has the bug.
 func TestBugs(t *testing.T) {
-	names, err := fs.Glob(files, "bugs/*.toml")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("no bugs: %v", err)
+	bugs := Bugs()
+	if len(bugs) == 0 {
+		t.Fatal("the corpus has no bugs")
 	}
 	reference := regexp.MustCompile(`^[\w.-]+/[\w.-]+#\d+$`)
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bug
-		if err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&b); err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+	for i := range bugs {
+		b := &bugs[i]
+		name := "bugs/" + b.Name + ".toml"
 		for key, value := range map[string]string{"title": b.Title, "class": b.Class, "what": b.What, "axis": b.Axis,
 			"silent": b.Silent} {
 			if value == "" || strings.Contains(value, "\n") {
@@ -57,7 +27,7 @@ func TestBugs(t *testing.T) {
 			t.Errorf("%s: ref is %q, want owner/repository#number", name, b.Ref)
 		}
 		b.checkEdits(t, name)
-		id := Real + "." + strings.TrimSuffix(path.Base(name), ".toml")
+		id := Real + "." + b.Name
 		if m := load().byMutant[id]; m != nil && (m.Ref != b.Ref || m.Kernel != b.Kernel || m.Class != b.Class) {
 			t.Errorf("%s: mutants.json has %s, %s, %s: run make corpus", name, m.Ref, m.Kernel, m.Class)
 		}
@@ -65,7 +35,7 @@ func TestBugs(t *testing.T) {
 }
 
 // checkEdits applies the edits to the source of the kernel, one after the other.
-func (b *bug) checkEdits(t *testing.T, name string) {
+func (b *Bug) checkEdits(t *testing.T, name string) {
 	k := load().byKernel[b.Kernel]
 	if k == nil {
 		t.Errorf("%s: there is no kernel %q", name, b.Kernel)

@@ -76,8 +76,28 @@ type Mutant struct {
 	SHA256 map[string]string `json:"sha256"`
 }
 
-// Real is the operator of a bug that a public project had.
+// Real is the operator of a bug that a public project had. The id of such a mutant is real.NAME.
 const Real = "real"
+
+// Bug is a bug of a public tracker, re-created as edits of a base kernel's source.
+type Bug struct {
+	Name   string        `toml:"-"` // of the file
+	Ref    string        `toml:"ref"`
+	Title  string        `toml:"title"` // in a few words
+	Class  string        `toml:"class"`
+	What   string        `toml:"what"`   // what happens, in a sentence
+	Axis   string        `toml:"axis"`   // the cases that show it
+	Silent string        `toml:"silent"` // the cases that do not
+	Kernel string        `toml:"kernel"`
+	DTypes []dtype.DType `toml:"dtypes"`
+	Edits  []Edit        `toml:"edits"`
+}
+
+// Edit replaces a text that occurs once.
+type Edit struct {
+	Before string `toml:"before"`
+	After  string `toml:"after"`
+}
 
 // The architectures that base kernels are compiled for; mutants are compiled for the first alone.
 const (
@@ -92,6 +112,7 @@ func Arches() []string { return []string{MutantArch, HopperArch} }
 type content struct {
 	kernels  []Kernel
 	mutants  []Mutant
+	bugs     []Bug
 	byKernel map[string]*Kernel
 	byMutant map[string]*Mutant
 }
@@ -110,6 +131,9 @@ func Kernels() []Kernel { return slices.Clone(load().kernels) }
 // Mutants returns the mutants in the order of the file.
 func Mutants() []Mutant { return slices.Clone(load().mutants) }
 
+// Bugs returns the bugs of public trackers in the order of their names.
+func Bugs() []Bug { return slices.Clone(load().bugs) }
+
 // read reads a corpus.
 func read(fsys fs.FS) (*content, error) {
 	c := &content{byKernel: map[string]*Kernel{}, byMutant: map[string]*Mutant{}}
@@ -118,11 +142,24 @@ func read(fsys fs.FS) (*content, error) {
 		return nil, err
 	}
 	for _, name := range names {
-		k, err := readKernel(fsys, name)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		k := Kernel{Name: strings.TrimSuffix(path.Base(name), ".toml")}
+		if err := readTOML(fsys, name, &k); err != nil {
+			return nil, err
+		}
+		if k.Language != Triton && k.Language != CUDA {
+			return nil, fmt.Errorf("%s: language is %q, want %s or %s", name, k.Language, Triton, CUDA)
 		}
 		c.kernels = append(c.kernels, k)
+	}
+	if names, err = fs.Glob(fsys, "bugs/*.toml"); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		b := Bug{Name: strings.TrimSuffix(path.Base(name), ".toml")}
+		if err := readTOML(fsys, name, &b); err != nil {
+			return nil, err
+		}
+		c.bugs = append(c.bugs, b)
 	}
 	for i := range c.kernels {
 		c.byKernel[c.kernels[i].Name] = &c.kernels[i]
@@ -137,6 +174,8 @@ func read(fsys fs.FS) (*content, error) {
 			return nil, fmt.Errorf("mutants.json: id %q is there twice", m.ID)
 		case c.byKernel[m.Kernel] == nil:
 			return nil, fmt.Errorf("mutants.json: %s is of kernel %q, which is not there", m.ID, m.Kernel)
+		case m.Operator == Real && c.bug(m.ID) == nil:
+			return nil, fmt.Errorf("mutants.json: %s has no file in bugs", m.ID)
 		}
 		c.byMutant[m.ID] = m
 	}
@@ -161,20 +200,26 @@ func readMutants(fsys fs.FS) ([]Mutant, error) {
 	return doc.Mutants, nil
 }
 
-// readKernel reads the description of a base kernel.
-func readKernel(fsys fs.FS, name string) (Kernel, error) {
-	k := Kernel{Name: strings.TrimSuffix(path.Base(name), ".toml")}
+// readTOML reads one description; a key that it should not have is a fault.
+func readTOML(fsys fs.FS, name string, into any) error {
 	text, err := fs.ReadFile(fsys, name)
 	if err != nil {
-		return k, err
+		return err
 	}
-	if err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&k); err != nil {
-		return k, err
+	if err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	if k.Language != Triton && k.Language != CUDA {
-		return k, fmt.Errorf("language is %q, want %s or %s", k.Language, Triton, CUDA)
+	return nil
+}
+
+// bug is the one that a mutant re-creates.
+func (c *content) bug(id string) *Bug {
+	for i := range c.bugs {
+		if Real+"."+c.bugs[i].Name == id {
+			return &c.bugs[i]
+		}
 	}
-	return k, nil
+	return nil
 }
 
 // find returns the kernel of an id and, where the id is a mutant's, the mutant.
