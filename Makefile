@@ -32,7 +32,7 @@ export HOME := $(CURDIR)/.cache/home
 endif
 
 .PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-detection picture bench \
-	fixtures corpus example build generate clean
+	fixtures corpus demo example build generate clean
 
 all: build
 
@@ -195,6 +195,10 @@ corpus:
 	@$(STEP) "nvcc" sh tools/setup-venv.sh .cache/nvcc-venv nvidia $(NVCC)
 	.cache/triton-venv/bin/python tools/corpus/build.py $(KERNELS)
 	.cache/triton-venv/bin/python tools/corpus/engine.py
+
+# What it finds, on kernels that are part of the program: no GPU, no Python, no network.
+demo: build
+	@bin/gpuemu demo
 
 # The main job on the example project.
 example: build

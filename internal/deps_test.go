@@ -16,7 +16,7 @@ const levels = `
 	10 cmd/gpuemu cmd/gpu-proof
 	9  cli
 	8  daemon proof
-	7  report policy
+	7  report policy demo
 	6  campaign challenge
 	5  shrink receipt
 	4  runner store project gradient inspect

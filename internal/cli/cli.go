@@ -125,9 +125,10 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.AddCommand(doctorCommand(term, env), initCommand(term, env), artifactsCommand(term, env), lintCommand(term, env))
 	cmd.AddCommand(baselineCommand(term, env), calibrateCommand(term, env), casesCommand(term, env), ciCommand(term, env),
 		completionCommand(term), coverageCommand(term, env), daemonCommand(term, env), debugCommand(term, env),
-		diffCommand(term, env), emulateCommand(term, env), failuresCommand(term, env), fuzzCommand(term, env),
-		mergeCommand(term), minimizeCommand(term, env), opsCommand(term), oracleCommand(term, env), proofCommand(env),
-		reportCommand(term, env), reproduceCommand(term, env), statusCommand(term, env), testCommand(term, env),
+		demoCommand(term, env), diffCommand(term, env), emulateCommand(term, env), failuresCommand(term, env),
+		fuzzCommand(term, env), mergeCommand(term), minimizeCommand(term, env), opsCommand(term),
+		oracleCommand(term, env), proofCommand(env), reportCommand(term, env), reproduceCommand(term, env),
+		statusCommand(term, env), testCommand(term, env),
 		versionCommand(term, env.Version))
 	return cmd
 }

@@ -8,10 +8,12 @@ import (
 
 // This file implements the progress bar: one line on a terminal, nothing anywhere else.
 
-// progress is a bar on standard error. It shows itself after two seconds and draws at most ten times a second.
+// progress is a bar on standard error. It shows itself after two seconds, unless delay says otherwise, and draws at
+// most ten times a second.
 type progress struct {
 	term    *terminal
 	what    string
+	delay   time.Duration // before it shows itself
 	started time.Time
 	drawn   time.Time
 	shown   bool
@@ -26,13 +28,13 @@ const (
 
 // progress returns a bar for something that takes a while.
 func (t *terminal) progress(what string) *progress {
-	return &progress{term: t, what: what, started: time.Now()}
+	return &progress{term: t, what: what, delay: progressDelay, started: time.Now()}
 }
 
 // update draws the bar; note stands behind it.
 func (p *progress) update(done, total int, note string) {
 	now := time.Now()
-	if !p.term.interactive() || now.Sub(p.started) < progressDelay || now.Sub(p.drawn) < progressInterval || total <= 0 {
+	if !p.term.interactive() || now.Sub(p.started) < p.delay || now.Sub(p.drawn) < progressInterval || total <= 0 {
 		return
 	}
 	p.drawn, p.shown = now, true

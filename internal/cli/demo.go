@@ -1,0 +1,374 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"gpuemu/internal/command"
+	"gpuemu/internal/demo"
+	"gpuemu/internal/diag"
+	"gpuemu/internal/verdict"
+)
+
+// This file implements the command demo.
+
+func demoCommand(t *terminal, env Env) *cobra.Command {
+	format := newChoice("text", "json")
+	var kernels []string
+	var keep string
+	var list bool
+	cmd := &cobra.Command{
+		Use:   "demo [--kernel NAME]... [--keep DIR] | demo --list",
+		Short: "See what it finds: compiled kernels, right and wrong ones, judged on the CPU",
+		Long: "Runs the kernels of the corpus that is part of this program: right ones, and re-creations of bugs that\n" +
+			"public projects had. Each is judged twice: by the check that most kernels get, one shape of powers of two,\n" +
+			"normal values and allclose with 1e-2, and by a campaign. Of a kernel that fails it shows the smallest case\n" +
+			"that fails and what is wrong with it. No GPU, no Python, no network and no gpuemu.toml are needed, and\n" +
+			"nothing is written outside a temporary directory.\n\n" +
+			"With --keep the project stays in DIR, which must be empty or not there. In it, test, fuzz, reproduce and\n" +
+			"minimize work as on any other; GPUEMU_HOME=DIR/home lets them know the cases of the demo.\n\n" +
+			"Exit codes: 1 if a bug was missed or a right kernel accused; 3 if a kernel could not be judged; else 0.",
+		Example: "  gpuemu demo\n  gpuemu demo --kernel softmax_row --keep /tmp/softmax\n  gpuemu demo --format json",
+		Args:    codes.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			d := &demonstration{term: t, env: env, asJSON: format.value == "json", keep: keep}
+			if list {
+				return d.list()
+			}
+			return d.run(kernels)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&kernels, "kernel", nil, "kernel `NAME` of the corpus, with what is made of it; may be repeated")
+	f.StringVar(&keep, "keep", "", "leave the project in directory `DIR`")
+	f.BoolVar(&list, "list", false, "print what the corpus has, and run nothing")
+	format.register(cmd, "format", "output format")
+	completeWith(cmd, "kernel", func() []string {
+		var names []string
+		for _, e := range demo.All() {
+			names = append(names, e.ID)
+		}
+		return names
+	})
+	return cmd
+}
+
+// demonstration is one run of the command.
+type demonstration struct {
+	term   *terminal
+	env    Env
+	asJSON bool
+	keep   string
+
+	width  int // of the terminal; 0: none, lines have any length
+	bar    *progress
+	broken bool // the heading of the broken kernels has been printed
+}
+
+// list prints the corpus.
+func (d *demonstration) list() error {
+	entries := demo.All()
+	if d.asJSON {
+		return d.term.printJSON(map[string]any{"kernels": entries})
+	}
+	rows := [][]string{{"kernel", "op", "language", "", "what"}}
+	for _, e := range entries {
+		kind := "correct"
+		if e.Broken {
+			kind = "broken"
+		}
+		rows = append(rows, []string{e.ID, e.Op, e.Language, kind, titled(&e)})
+	}
+	d.term.printTable("", rows)
+	return nil
+}
+
+// titled is what a kernel is, with the place where the bug was reported.
+func titled(e *demo.Entry) string {
+	if e.Ref == "" {
+		return e.What
+	}
+	return e.What + " (" + e.Ref + ")"
+}
+
+func (d *demonstration) run(names []string) error {
+	ids, err := demo.Choose(names)
+	if err != nil {
+		return err
+	}
+	ctx, stop := d.env.interruptible()
+	defer stop()
+	dir, remove, err := d.directory()
+	if err != nil {
+		return err
+	}
+	defer remove()
+	d.width = columns(d.term.stdout, d.env.Getenv)
+	d.bar = d.term.progress("kernels")
+	d.bar.delay = 0
+	if !d.asJSON {
+		d.head(len(ids))
+	}
+	doc, err := demo.Run(ctx, demo.Options{Dir: dir, IDs: ids, Now: time.Now, Progress: d.progress})
+	d.bar.clear()
+	if err != nil {
+		return command.NotRun(err)
+	}
+	doc.Version = command.ReadVersion(d.env.Version).Version
+	if d.asJSON {
+		if err := d.term.printJSON(doc); err != nil {
+			return err
+		}
+	} else {
+		d.foot(doc)
+	}
+	switch s := &doc.Summary; {
+	case s.Found+s.NotRun < s.Broken || s.FalseAlarms > 0:
+		return &command.Status{Code: command.ExitFailed}
+	case s.NotRun > 0:
+		return &command.Status{Code: command.ExitNotRun}
+	}
+	return nil
+}
+
+// directory is where the project is written, and how it is taken away.
+func (d *demonstration) directory() (string, func(), error) {
+	if d.keep == "" {
+		dir, err := os.MkdirTemp("", "gpuemu-demo-")
+		if err != nil {
+			return "", nil, command.NotRun(diag.Errorf(WriteFailed, "set TMPDIR to a directory that can be written to",
+				"temporary directory: %w", err))
+		}
+		return dir, func() { _ = os.RemoveAll(dir) }, nil // what is left of it is in the system's hands
+	}
+	dir, err := filepath.Abs(d.keep)
+	if err != nil {
+		return "", nil, inFlag("keep", err)
+	}
+	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
+		return "", nil, diag.Errorf(Usage, "name a new directory", "--keep: %s is not empty", d.keep)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", nil, diag.Errorf(Usage, "name a directory that can be made", "--keep: %w", err)
+	}
+	return dir, func() {}, nil
+}
+
+// columns is the width of a terminal, 0 where there is none. COLUMNS decides where it is set.
+func columns(w any, getenv func(string) string) int {
+	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// progress prints rows as they are finished.
+func (d *demonstration) progress(p demo.Progress) {
+	if p.Row != nil && !d.asJSON {
+		d.bar.clear()
+		d.row(p.Row)
+		_ = d.term.out.Flush() // a fault of standard output is reported in the end
+	}
+	d.bar.update(p.Done, p.Total, fmt.Sprintf("%d cases", p.Cases))
+}
+
+// Widths of columns. From wideLine on a row has all columns, below that those of a broken kernel take three lines.
+const (
+	wideLine     = 150
+	nameColumn   = 26
+	whatColumn   = 46
+	closeColumn  = 10
+	oursColumn   = 17
+	smallColumn  = 28
+	narrowIndent = "    "
+)
+
+func (d *demonstration) wide() bool { return d.width >= wideLine }
+
+// head prints what will be done.
+func (d *demonstration) head(n int) {
+	d.term.print(fmt.Sprintf("%d compiled kernels, executed on the CPU, and what two ways of testing say of them:", n))
+	d.term.print("  allclose  one shape of powers of two, normal values, atol = rtol = 0.01")
+	d.term.print("  gpuemu    generated cases, bounds of honest errors, every memory access checked")
+	d.term.print("")
+	d.headings("correct kernel", "what it does")
+}
+
+func (d *demonstration) headings(kernel, what string) {
+	line := pad(kernel, nameColumn)
+	if d.wide() {
+		line += pad(what, whatColumn)
+	}
+	line += pad("allclose", closeColumn) + pad("gpuemu", oursColumn)
+	switch {
+	case !d.wide() && !d.broken:
+		line += what
+	case !d.wide():
+		line += "reported as"
+	case d.broken:
+		line += pad("smallest failing case", smallColumn) + "diagnosis"
+	}
+	d.term.print(d.paint("1", strings.TrimRight(line, " ")))
+	_ = d.term.out.Flush()
+}
+
+// row prints one kernel.
+func (d *demonstration) row(r *demo.Row) {
+	if r.Broken && !d.broken {
+		d.broken = true
+		d.term.print("")
+		d.headings("broken kernel", "what is wrong")
+	}
+	line := pad(shorten(r.ID, nameColumn-1), nameColumn)
+	if d.wide() {
+		line += pad(shorten(r.What, whatColumn-2), whatColumn)
+	}
+	line += d.allclose(r) + d.ours(r)
+	if !r.Broken && r.Fail == nil && r.Message == "" {
+		if !d.wide() {
+			line += d.fitted(r.What, nameColumn+closeColumn+oursColumn)
+		}
+		d.term.print(strings.TrimRight(line, " "))
+		return
+	}
+	small, why := "", r.Message
+	if f := r.Fail; f != nil {
+		small, why = f.Short, f.Diagnosis
+	}
+	if d.wide() {
+		left := d.width - nameColumn - whatColumn - closeColumn - oursColumn - smallColumn
+		line += pad(shorten(small, smallColumn-2), smallColumn) + shorten(printable(why), left)
+		d.term.print(strings.TrimRight(line, " "))
+		return
+	}
+	d.term.print(strings.TrimRight(line+d.fitted(r.Ref, nameColumn+closeColumn+oursColumn), " "))
+	if small != "" && why != "" {
+		small += ": "
+	}
+	for _, text := range []string{r.What, small + why} {
+		if text == "" {
+			continue
+		}
+		for _, line := range d.lines(printable(text)) {
+			d.term.print(narrowIndent + line)
+		}
+	}
+}
+
+// maxLines is how many lines of a terminal a sentence may take.
+const maxLines = 2
+
+// lines breaks a sentence between words, and shortens what is too much.
+func (d *demonstration) lines(text string) []string {
+	width := d.width - len(narrowIndent)
+	if d.width == 0 || width < 1 {
+		return []string{text}
+	}
+	var out []string
+	for len([]rune(text)) > width && len(out) < maxLines-1 {
+		r := []rune(text)
+		end := width
+		for i := width; i > width/2; i-- {
+			if r[i] == ' ' {
+				end = i
+				break
+			}
+		}
+		out = append(out, string(r[:end]))
+		text = strings.TrimLeft(string(r[end:]), " ")
+	}
+	return append(out, shorten(text, width))
+}
+
+// fitted shortens a text to what a terminal has left behind a column.
+func (d *demonstration) fitted(text string, column int) string {
+	if d.width == 0 {
+		return printable(text)
+	}
+	return shorten(printable(text), max(d.width-column, 1))
+}
+
+func (d *demonstration) allclose(r *demo.Row) string {
+	text, color := "rejects", "32"
+	if r.Allclose.Accepts {
+		text = "accepts"
+	}
+	if r.Allclose.Accepts == r.Broken {
+		color = "31"
+	}
+	return d.paint(color, pad(text, closeColumn))
+}
+
+func (d *demonstration) ours(r *demo.Row) string {
+	text, color := "not run", "31"
+	switch {
+	case r.Verdict.Failed():
+		text = fmt.Sprintf("FAIL at case %d", r.Cases)
+	case r.Verdict == verdict.Pass:
+		text = fmt.Sprintf("ok in %d cases", r.Cases)
+	}
+	if r.Broken == r.Verdict.Failed() && (r.Broken || r.Verdict == verdict.Pass) {
+		color = "32"
+	}
+	return d.paint(color, pad(text, oursColumn))
+}
+
+// pad fills a column.
+func pad(text string, n int) string {
+	return text + strings.Repeat(" ", max(n-len([]rune(text)), 1))
+}
+
+func (d *demonstration) paint(code, text string) string {
+	if !d.term.outColor {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// foot prints the summary and what to do next.
+func (d *demonstration) foot(doc *demo.Document) {
+	s := &doc.Summary
+	d.term.print("")
+	d.term.print(fmt.Sprintf("accepted by allclose though wrong: %d of %d", s.AllcloseAccepts, s.Broken))
+	d.term.print(fmt.Sprintf("found by gpuemu:                   %d of %d", s.Found, s.Broken))
+	d.term.print(fmt.Sprintf("false alarms:                      %d of %d (%d cases of all kernels in %.1f s)",
+		s.FalseAlarms, s.Sound, s.Cases, doc.Seconds))
+	if s.NotRun > 0 {
+		d.term.print(fmt.Sprintf("not judged:                        %d", s.NotRun))
+	}
+	d.term.print("")
+	d.next(doc)
+}
+
+// next says what to try.
+func (d *demonstration) next(doc *demo.Document) {
+	if d.keep == "" {
+		d.term.print("next: gpuemu demo --keep DIR   leaves the project, for reproduce and minimize")
+		d.term.print("      gpuemu init              makes a project of your own kernels")
+		return
+	}
+	home := demo.Home(d.keep)
+	for i := range doc.Kernels {
+		if f := doc.Kernels[i].Fail; f != nil {
+			d.term.print(fmt.Sprintf("next: export GPUEMU_HOME=%s; cd %s", home, d.keep))
+			d.term.print(fmt.Sprintf("      gpuemu reproduce %d", f.Seed))
+			d.term.print(fmt.Sprintf("      gpuemu minimize %d", f.Seed))
+			return
+		}
+	}
+}
