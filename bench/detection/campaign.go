@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"gpuemu/bench/detection/record"
@@ -13,6 +14,7 @@ import (
 	"gpuemu/internal/compare"
 	"gpuemu/internal/config"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
 	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
@@ -112,8 +114,8 @@ type strategy struct {
 	name           string
 	values, shapes string
 	dtype          dtype.DType // Invalid: all that the subject has
-	// native: sizes are those that the operator lists, without those around tiles.
-	native bool
+	// native: sizes are those that the operator lists, without those around tiles; regular: the powers of two of them.
+	native, regular bool
 	// published: as the published tool, whose layouts are labels on contiguous data.
 	published bool
 }
@@ -122,7 +124,7 @@ type strategy struct {
 var strategies = []strategy{
 	{name: "default", values: "uniform", native: true, published: true},
 	{name: "boundary", values: "uniform", shapes: "boundary", published: true},
-	{name: "regular", values: "uniform", shapes: "regular", published: true},
+	{name: "regular", values: "uniform", regular: true, published: true},
 	{name: "single_dtype_f32", values: "uniform", dtype: dtype.Float32, native: true, published: true},
 	{name: "single_dtype_f16", values: "uniform", dtype: dtype.Float16, native: true, published: true},
 	{name: "nan_injected", values: "nan_injected", native: true, published: true},
@@ -136,11 +138,16 @@ func (st *strategy) options(s *subject) (o campaign.Options, ok bool) {
 	if st.published {
 		o.Layouts = []tensor.Layout{tensor.Contiguous}
 	}
-	if st.native {
+	if st.native || st.regular {
 		o.Dims = map[string][]int{}
 		for i := range s.entry.Schema.Dims {
-			if d := &s.entry.Schema.Dims[i]; len(d.Candidates) > 0 {
-				o.Dims[d.Name] = d.Candidates
+			d := &s.entry.Schema.Dims[i]
+			if len(d.Candidates) == 0 {
+				continue
+			}
+			o.Dims[d.Name] = d.Candidates
+			if powers := powersOfTwo(d); st.regular && len(powers) > 0 {
+				o.Dims[d.Name] = powers
 			}
 		}
 	}
@@ -148,6 +155,20 @@ func (st *strategy) options(s *subject) (o campaign.Options, ok bool) {
 		o.DTypes = []dtype.DType{st.dtype}
 	}
 	return o, st.dtype == dtype.Invalid || slices.Contains(s.dtypes, st.dtype)
+}
+
+// powersOfTwo are the sizes of a dimension that are, 1 left out where there are others.
+func powersOfTwo(d *opspec.Dim) (list []int) {
+	all, _ := d.Sizes()
+	for _, n := range all {
+		if n > 0 && n&(n-1) == 0 {
+			list = append(list, n)
+		}
+	}
+	if len(list) > 1 && list[0] == 1 {
+		list = list[1:]
+	}
+	return list
 }
 
 // regime is one of the ways to come to a tolerance.
@@ -173,7 +194,7 @@ var regimes = func() (list []regime) {
 
 // fixedPublished are the absolute tolerances of the published gpuemu.
 func fixedPublished(_ context.Context, _ *worker, s *subject, op *config.Op) error {
-	op.Regime, op.Tolerances = compare.Fixed, publishedTolerances(s.entry.Name)
+	op.Regime, op.Tolerances = compare.Fixed, publishedTolerances(s.entry)
 	return nil
 }
 
@@ -211,22 +232,29 @@ func calibrated(ctx context.Context, w *worker, s *subject, op *config.Op) error
 	return nil
 }
 
-// calibrationCases is how many cases a tolerance is fitted to and tried on.
-const calibrationCases = 200
+// calibration is a tolerance that is fitted when it is first asked for.
+type calibration struct {
+	once sync.Once
+	tol  compare.Tolerance
+	err  error
+}
 
-// calibration is the tolerance of a base kernel, fitted when it is first asked for.
+// calibration is the tolerance of a base kernel.
 func (st *study) calibration(ctx context.Context, w *worker, base *subject, d dtype.DType) (compare.Tolerance, error) {
-	st.calibrating.Lock()
-	defer st.calibrating.Unlock()
 	key := base.id + " " + d.String()
-	if tol, ok := st.calibrations[key]; ok {
-		return tol, nil
+	st.mu.Lock()
+	c := st.calibrations[key]
+	if c == nil {
+		c = &calibration{}
+		st.calibrations[key] = c
 	}
-	c, err := w.engine.Calibrate(ctx, campaign.Project{Config: base.config}, campaign.CalibrateRequest{Op: base.id,
-		DType: d, Iterations: calibrationCases, Seed: calibrationSeed})
-	if err != nil {
-		return compare.Tolerance{}, err
-	}
-	st.calibrations[key] = c.Tol
-	return c.Tol, nil
+	st.mu.Unlock()
+	c.once.Do(func() {
+		fitted, err := w.engine.Calibrate(ctx, campaign.Project{Config: base.config}, campaign.CalibrateRequest{Op: base.id,
+			DType: d, Iterations: campaign.DefaultIterations, Seed: calibrationSeed})
+		if c.err = err; err == nil {
+			c.tol = fitted.Tol
+		}
+	})
+	return c.tol, c.err
 }

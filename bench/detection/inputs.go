@@ -110,8 +110,8 @@ func inside(r *rand.Rand, in *opspec.Input, d dtype.DType, v float64) float64 {
 	if dom.Finite || dom.Bounded() {
 		v = max(-d.MaxFinite(), min(v, d.MaxFinite()))
 	}
-	if in.Role == opspec.RoleScale { // positive, and so large that products stay in range
-		v = min(max(math.Abs(v), 1e-3), 10)
+	if in.Role == opspec.RoleScale { // positive, and about what takes quantised values to those of activations
+		v = (min(math.Abs(v), 100) + 0.1) / 64
 	}
 	if dom.Bounded() && (v < dom.Min || v > dom.Max) {
 		if math.IsInf(dom.Min, 0) || math.IsInf(dom.Max, 0) {

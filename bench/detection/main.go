@@ -24,7 +24,6 @@ import (
 
 	"gpuemu/bench/detection/record"
 	"gpuemu/bench/machine"
-	"gpuemu/internal/compare"
 	"gpuemu/internal/corpus"
 )
 
@@ -143,7 +142,7 @@ func run(args []string, messages io.Writer) error {
 		return fmt.Errorf("-only: %w", err)
 	}
 	st := &study{arch: corpus.MutantArch, cases: r.cases, samples: r.samples, full: r.full,
-		subjects: map[string]*subject{}, calibrations: map[string]compare.Tolerance{}}
+		subjects: map[string]*subject{}, calibrations: map[string]*calibration{}}
 	for i := range r.seeds {
 		st.seeds = append(st.seeds, r.seed+uint64(i))
 	}

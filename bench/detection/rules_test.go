@@ -13,8 +13,9 @@ import (
 // TestRules: what each rule makes of one element.
 func TestRules(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
+	op, _ := oracle.Lookup("softmax")
 	rules := map[string]rule{"allclose": allclose(same(1e-2, 1e-2)), "nan": allcloseNaN(byWidth(1e-3, 2e-2)),
-		"both": both(1e-2, 1e-8, nil), "absolute": absolute(publishedTolerances("softmax"))}
+		"both": both(1e-2, 1e-8, nil), "absolute": absolute(publishedTolerances(op))}
 	for _, tt := range []struct {
 		rule      string
 		d         dtype.DType
@@ -76,6 +77,10 @@ func TestAccepts(t *testing.T) {
 			compare.Want{Value: []float64{4.1}}, true},
 		"and no more": {exact, "quant", values(dtype.Int8, 6),
 			compare.Want{Value: []float64{4.1}}, false},
+		"so may floats of 8 bits": {exact, "quant", values(dtype.Float8E4M3FN, 18),
+			compare.Want{Value: []float64{16.2}}, true},
+		"by one step": {exact, "quant", values(dtype.Float8E4M3FN, 20),
+			compare.Want{Value: []float64{16.2}}, false},
 		"a tied index": {exact, "reduce", values(dtype.Int64, 2),
 			compare.Want{Value: []float64{1}, Ties: ties}, true},
 		"another index": {exact, "reduce", values(dtype.Int64, 0),
@@ -103,6 +108,9 @@ func TestBaselineShapes(t *testing.T) {
 		}
 		if len(regular[op.Family]) == 0 {
 			t.Errorf("family %s has no regular shape", op.Family)
+		}
+		if tol := publishedTolerances(op)[dtype.Float32]; tol.Abs <= 0 || tol.Rel != 0 {
+			t.Errorf("%s: published tolerance %v", op.Name, tol)
 		}
 		s := &subject{entry: op, program: program}
 		for i := range baselines {

@@ -16,7 +16,6 @@ import (
 
 	"gpuemu/bench/detection/record"
 	"gpuemu/internal/campaign"
-	"gpuemu/internal/compare"
 	"gpuemu/internal/config"
 	"gpuemu/internal/corpus"
 	"gpuemu/internal/dtype"
@@ -35,11 +34,9 @@ type study struct {
 	kernels []corpus.Kernel
 	mutants []corpus.Mutant // those of the run
 
-	mu       sync.Mutex
-	subjects map[string]*subject // guarded by mu
-
-	calibrating  sync.Mutex
-	calibrations map[string]compare.Tolerance // guarded by calibrating
+	mu           sync.Mutex // guards the maps
+	subjects     map[string]*subject
+	calibrations map[string]*calibration // by base kernel and number format
 }
 
 // task is one record to be made.

@@ -23,7 +23,7 @@ import (
 func testWorker(t *testing.T, cases int, list ...*subject) *worker {
 	t.Helper()
 	st := &study{dir: t.TempDir(), cases: cases, seeds: []uint64{1}, subjects: map[string]*subject{},
-		calibrations: map[string]compare.Tolerance{}}
+		calibrations: map[string]*calibration{}}
 	for _, s := range list {
 		st.subjects[s.id] = s
 	}
@@ -93,13 +93,16 @@ func TestStrategies(t *testing.T) {
 			t.Errorf("%s: %+v", st.name, rec)
 		}
 	}
+	if o, _ := strategies[2].options(s); fmt.Sprint(o.Dims["H"]) != "[64 256 1024]" || o.Shapes != "" {
+		t.Errorf("regular: %+v", o)
+	}
 	o, ok := strategies[0].options(s)
 	if !ok || fmt.Sprint(o.Dims["H"]) != "[1 3 64 256 257 1024 1025]" || o.Values != "uniform" || len(o.Layouts) != 1 {
 		t.Errorf("default: %+v, %v", o, ok)
 	}
 }
 
-// TestRegimes: a right kernel passes under its bound, and a wrong one is not seen under a tolerance above its values.
+// TestRegimes: a right kernel passes where tolerances are its bound, or above it, and each regime has its own.
 func TestRegimes(t *testing.T) {
 	s := softmax(t, "right", "softmax")
 	w := testWorker(t, 10, s)
@@ -111,7 +114,7 @@ func TestRegimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		name, _, _ := strings.Cut(regimes[i].name, "/")
-		if regimes[i].values == "normal" {
+		if regimes[i].values == "normal" && name != "calibrated" { // one case in twenty is above a 95th percentile
 			rec, err := w.study.regime(&regimes[i], 1)(t.Context(), w, s)
 			if err != nil || rec.Cases != 10 || rec.Failed+rec.NotRun > 0 {
 				t.Errorf("%s: %+v, %v", regimes[i].name, rec, err)
@@ -126,7 +129,7 @@ func TestRegimes(t *testing.T) {
 	if tolerances["fixed"] != (compare.Tolerance{Abs: 1e-5}) || s.config.Ops[0].Regime != compare.RegimeUnset {
 		t.Errorf("tolerances %v, regime of the subject %s", tolerances, s.config.Ops[0].Regime)
 	}
-	if tol := w.study.calibrations["right float32"]; tol.Abs <= 0 || tol.Abs > 1e-5 || tol.Rel != 0 {
+	if tol := w.study.calibrations["right float32"].tol; tol.Abs <= 0 || tol.Abs > 1e-5 || tol.Rel != 0 {
 		t.Errorf("calibrated %v", tol)
 	}
 }
@@ -184,6 +187,9 @@ func TestWork(t *testing.T) {
 			case i == 30:
 				cancel()
 				return nil, ctx.Err()
+			case i > 30: // those that are at work when the study is interrupted
+				<-ctx.Done()
+				return nil, ctx.Err()
 			}
 			return &record.Record{Run: record.Ours, ID: fmt.Sprint(i), Cases: 1}, nil
 		}})
@@ -192,7 +198,7 @@ func TestWork(t *testing.T) {
 	var faults []error
 	err := st.work(ctx, list, 3, func(_ int, rec *record.Record) { got = append(got, rec.ID) },
 		func(_ int, err error) { faults = append(faults, err) })
-	if err != nil || len(faults) != 1 || len(got) < 29 || len(got) > 33 || got[6] != "6" || got[7] != "8" {
+	if err != nil || len(faults) != 1 || len(got) != 29 || got[6] != "6" || got[7] != "8" {
 		t.Errorf("records %v, faults %v, %v", got, faults, err)
 	}
 }

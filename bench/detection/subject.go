@@ -20,7 +20,7 @@ import (
 
 // launchBudget is how many instructions of warps a launch may take. The largest cases of base kernels take a few
 // million; a mutant whose loop never ends is stopped after seconds instead of minutes.
-const launchBudget = 1 << 26
+const launchBudget = 1 << 27
 
 // launchTimeout is the same in time, for a busy machine.
 const launchTimeout = 60 * time.Second
