@@ -1,10 +1,14 @@
 package corpus
 
 import (
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit"
 )
 
 // TestBugs: every edit finds its place in its kernel, and mutants.json says the same where it has the bug.
@@ -19,8 +23,8 @@ func TestBugs(t *testing.T) {
 		name := "bugs/" + b.Name + ".toml"
 		for key, value := range map[string]string{"title": b.Title, "class": b.Class, "what": b.What, "axis": b.Axis,
 			"silent": b.Silent} {
-			if value == "" || strings.Contains(value, "\n") {
-				t.Errorf("%s: %s is %q, want one line", name, key, value)
+			if value == "" || strings.ContainsAny(value, "\n|") {
+				t.Errorf("%s: %s is %q, want one line that fits a table", name, key, value)
 			}
 		}
 		if !reference.MatchString(b.Ref) {
@@ -60,4 +64,26 @@ func (b *Bug) checkEdits(t *testing.T, name string) {
 		}
 		source = strings.Replace(source, e.Before, e.After, 1)
 	}
+}
+
+// TestBugsPage: docs/corpus-bugs.md has the bugs in its first table.
+func TestBugsPage(t *testing.T) {
+	const page = "../../docs/corpus-bugs.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, found := strings.Cut(string(text), "\n\n| bug |")
+	_, tail, ends := strings.Cut(rest, "\n\n")
+	if !found || !ends {
+		t.Fatalf("%s has no table that begins with a column called bug", page)
+	}
+	var table strings.Builder
+	table.WriteString("| bug | report | kernel | what goes wrong | what must be drawn | where it does not show |\n" +
+		"|---|---|---|---|---|---|\n")
+	for _, b := range Bugs() {
+		fmt.Fprintf(&table, "| `%s.%s` | %s | `%s` | %s | %s | %s |\n",
+			Real, b.Name, b.Ref, b.Kernel, b.What, b.Axis, b.Silent)
+	}
+	testkit.Golden(t, page, []byte(head+"\n\n"+table.String()+"\n"+tail))
 }
