@@ -184,17 +184,17 @@ func (d *demonstration) progress(p demo.Progress) {
 		d.row(p.Row)
 		_ = d.term.out.Flush() // a fault of standard output is reported in the end
 	}
-	d.bar.update(p.Done, p.Total, fmt.Sprintf("%d cases", p.Cases))
+	d.bar.update(p.Done, p.Total, fmt.Sprintf("%d executed", p.Cases))
 }
 
 // Widths of columns. From wideLine on a row has all columns, below that those of a broken kernel take three lines.
 const (
-	wideLine     = 150
+	wideLine     = 180
 	nameColumn   = 26
 	whatColumn   = 46
 	closeColumn  = 10
 	oursColumn   = 17
-	smallColumn  = 28
+	smallColumn  = 38
 	narrowIndent = "    "
 )
 
@@ -202,7 +202,7 @@ func (d *demonstration) wide() bool { return d.width >= wideLine }
 
 // head prints what will be done.
 func (d *demonstration) head(n int) {
-	d.term.print(fmt.Sprintf("%d compiled kernels, executed on the CPU, and what two ways of testing say of them:", n))
+	d.term.print(fmt.Sprintf("%d compiled kernels on the CPU, and what two ways of testing say of them:", n))
 	d.term.print("  allclose  one shape of powers of two, normal values, atol = rtol = 0.01")
 	d.term.print("  gpuemu    generated cases, bounds of honest errors, every memory access checked")
 	d.term.print("")
@@ -362,10 +362,9 @@ func (d *demonstration) next(doc *demo.Document) {
 		d.term.print("      gpuemu init              makes a project of your own kernels")
 		return
 	}
-	home := demo.Home(d.keep)
 	for i := range doc.Kernels {
 		if f := doc.Kernels[i].Fail; f != nil {
-			d.term.print(fmt.Sprintf("next: export GPUEMU_HOME=%s; cd %s", home, d.keep))
+			d.term.print(fmt.Sprintf("next: cd %s; export GPUEMU_HOME=$PWD/%s", d.keep, filepath.Base(demo.Home(""))))
 			d.term.print(fmt.Sprintf("      gpuemu reproduce %d", f.Seed))
 			d.term.print(fmt.Sprintf("      gpuemu minimize %d", f.Seed))
 			return

@@ -45,7 +45,7 @@ func printDemo(width int, color bool) string {
 }
 
 func TestDemoNarrow(t *testing.T) {
-	const want = `5 compiled kernels, executed on the CPU, and what two ways of testing say of them:
+	const want = `5 compiled kernels on the CPU, and what two ways of testing say of them:
   allclose  one shape of powers of two, normal values, atol = rtol = 0.01
   gpuemu    generated cases, bounds of honest errors, every memory access checked
 
@@ -92,20 +92,20 @@ next: gpuemu demo --keep DIR   leaves the project, for reproduce and minimize
 }
 
 func TestDemoWide(t *testing.T) {
-	got := printDemo(160, false)
+	got := printDemo(180, false)
 	for _, want := range []string{
 		"sum_rows                  sum of a row, one warp a row, with shuffles   accepts   ok in 12 cases\n",
 		"broken kernel             what is wrong                                 allclose  gpuemu           smallest",
-		"accepts   FAIL at case 2   float32 B=1 H=33            all 12 errors lie in column 32 o…\n",
-		"not run                                      the emulator stopped sum_rows af…\n",
+		"accepts   FAIL at case 2   float32 B=1 H=33                      all 12 errors lie in column 32 of 33, whic…\n",
+		"not run                                                the emulator stopped sum_rows after 30s\n",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("160 columns have no %q:\n%s", want, got)
+			t.Errorf("180 columns have no %q:\n%s", want, got)
 		}
 	}
 	for _, line := range strings.Split(got, "\n") {
-		if n := len([]rune(line)); n > 160 {
-			t.Errorf("a line of %d characters on 160 columns: %q", n, line)
+		if n := len([]rune(line)); n > 180 {
+			t.Errorf("a line of %d characters on 180 columns: %q", n, line)
 		}
 	}
 }

@@ -35,7 +35,7 @@ const (
 	// brokenCases are how many cases a wrong kernel gets until one of them fails.
 	brokenCases = campaign.DefaultIterations
 	// shrinkRuns are how many executions the smallest failing case may cost.
-	shrinkRuns = 40
+	shrinkRuns = campaign.DefaultMinimiseIters
 )
 
 // Options of Run.

@@ -214,6 +214,8 @@ func TestDiagnosis(t *testing.T) {
 		{verdict.Result{Outputs: []verdict.Output{pattern}}, verdict.Result{Findings: []verdict.Finding{{Kind: "race",
 			Sentence: "k.ptx:9 (internal/corpus/kernels/k.cu:7): block 0,0,0, thread 3,0,0: reads what " +
 				"internal/corpus/kernels/k.cu:5 wrote", Site: site}}}, "race at k.cu:7: reads what k.cu:5 wrote"},
+		{verdict.Result{}, verdict.Result{Findings: []verdict.Finding{{Kind: "unwritten",
+			Sentence: "k.ptx:9 (internal/corpus/kernels/k.cu:7): y has gaps", Site: site}}}, "unwritten at k.cu:7: y has gaps"},
 		{verdict.Result{}, verdict.Result{Findings: []verdict.Finding{{Kind: "deadlock", Sentence: "k.ptx:9: all wait",
 			Site: &verdict.Site{}}}}, "deadlock at k.ptx:9: all wait"},
 		{verdict.Result{Outputs: []verdict.Output{{Name: "x"}, pattern}}, verdict.Result{Message: "m"}, "the last column"},

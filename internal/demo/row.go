@@ -98,8 +98,12 @@ func diagnosis(first, smallest *verdict.Result) string {
 func brief(f *verdict.Finding) string {
 	text := f.Sentence
 	if s := f.Site; s != nil && s.Line > 0 {
-		if _, what, ok := strings.Cut(text, fmt.Sprintf(", thread %d,%d,%d: ", s.Thread[0], s.Thread[1], s.Thread[2])); ok {
-			text = what
+		thread := fmt.Sprintf(", thread %d,%d,%d: ", s.Thread[0], s.Thread[1], s.Thread[2])
+		for _, end := range []string{thread, fmt.Sprintf("(%s:%d): ", s.Source, s.Line)} { // not every finding has a thread
+			if _, what, ok := strings.Cut(text, end); ok {
+				text = what
+				break
+			}
 		}
 		text = fmt.Sprintf("%s:%d: %s", path.Base(s.Source), s.Line, strings.ReplaceAll(text, path.Dir(s.Source)+"/", ""))
 	}
