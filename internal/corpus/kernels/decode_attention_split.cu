@@ -7,6 +7,7 @@
 typedef ELEMENT T;
 
 #define SPLITS 4
+#define TILE 16 // keys; a split has whole tiles, and the contract of the op begins at 16
 #define DIMS (SPLITS * 32)
 #define ALL 0xffffffffu
 
@@ -37,7 +38,8 @@ extern "C" __global__ void decode_attention_split(const T *q, const T *k, const 
   const T *values = v + (size_t)head * N * D;
 
   int len = kv_len[b];
-  int per = (len + SPLITS - 1) / SPLITS;
+  int tiles = (len + TILE - 1) / TILE;
+  int per = (tiles + SPLITS - 1) / SPLITS * TILE;
   int begin = warp * per;
   int end = min(begin + per, len);
   if (begin < end) {
