@@ -58,14 +58,28 @@ def apply(text: str, site: Site) -> str:
     return text
 
 
+def difference(text: str, changed: str) -> Site:
+    """One edit that makes the one text of the other."""
+    start = same(text, changed)
+    end = same(text[start:][::-1], changed[start:][::-1])
+    return (Edit(start, len(text) - end, changed[start : len(changed) - end]),)
+
+
+def same(one: str, two: str) -> int:
+    """How many characters two texts begin with in common."""
+    return next((i for i, (c, d) in enumerate(zip(one, two)) if c != d), min(len(one), len(two)))
+
+
 def lines_changed(text: str, site: Site) -> tuple[int, str, str]:
     """The number of the first line that a site changes, and the lines from there to the last, before and after.
 
-    Both begin at the first character of that line that is no blank: there the one can be put in place of the other.
+    Both begin at the first character of that line that is no blank, unless blanks change, too: there the one can be put
+    in place of the other.
     """
     first, last = min(e.start for e in site), max(e.end for e in site)
     start = text.rfind("\n", 0, first) + 1
-    start += len(text[start:]) - len(text[start:].lstrip(" "))
+    indent = len(text[start:]) - len(text[start:].lstrip(" "))
+    start = start + indent if start + indent <= first else start
     end = text.find("\n", last)
     end = len(text) if end < 0 else end
     after = apply(text, site)

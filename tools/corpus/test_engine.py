@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
 import pathlib
 import sys
+import zipfile
 from typing import Any
 
 import build
@@ -15,7 +17,7 @@ import operators
 import pytest
 import triton_edits
 from cuda_source import Cuda
-from source import Edit, Facts, apply, lines_changed
+from source import Edit, Facts, apply, difference, lines_changed
 from triton_source import Triton
 
 DATA = pathlib.Path(__file__).parent / "testdata"
@@ -94,6 +96,16 @@ def test_lines_changed() -> None:
     assert text.replace(before, after) == apply(text, site)
 
 
+def test_difference() -> None:
+    text = "a\n  b\n  c\n"
+    for changed in ("a\n  c\n", "a\n  b\n  b\n  c\n", "a\n    b\n  c\n", "a\n  B\n  C\n", "x\n  b\n  c\n"):
+        site = difference(text, changed)
+        assert apply(text, site) == changed
+        line, before, after = lines_changed(text, site)
+        at = text.index(before, sum(len(x) + 1 for x in text.split("\n")[: line - 1]))
+        assert text[:at] + after + text[at + len(before) :] == changed, "internal/corpus makes a mutant so"
+
+
 def test_instructions() -> None:
     ptx = "// sm_80\n.visible .entry k()\n{\n\t.loc\t1 2 3\n$L__tmp1:\n\tret; // done\n}\n"
     debug = '\t.file 1 "k.cu"\n\t.section\t.debug_str\n\t{\n.b8 1\n\t}\n'
@@ -147,6 +159,21 @@ def test_bug_edits(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(engine, "BUGS", tmp_path)
     with pytest.raises(ValueError, match=r"owner_1.toml: .* has 'not in the source' 0 times"):
         engine.real_bugs()
+
+
+def test_recorded() -> None:
+    """mutants.json is what the engine makes of the sources, and the PTX is there."""
+    record = json.loads(engine.RECORD.read_text())
+    found = [m for spec in build.load_all() for m in engine.candidates(spec)]
+    want = {m.id: m for m in [*engine.chosen(found), *engine.real_bugs()]}
+    listed = [m["id"] for m in [*record["mutants"], *record["stillborn"], *record["duplicates"]]] + record["equal"]
+    assert sorted(listed) == sorted(want), "run make corpus"
+    for entry in record["mutants"]:
+        assert entry == want[entry["id"]].record(entry["sha256"]), "run make corpus"
+    for name in {m["kernel"] for m in record["mutants"]}:
+        with zipfile.ZipFile(build.PTX / f"{name}.zip") as archive:
+            there = {build.id_of(f) for f in archive.namelist()} - {name}
+        assert there == {m["id"] for m in record["mutants"] if m["kernel"] == name}, "run make corpus"
 
 
 if __name__ == "__main__":
