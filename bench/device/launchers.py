@@ -27,6 +27,7 @@ from gpuemu.emulation import EmulationFinding, collecting, settle
 
 HANG = 10.0  # seconds; the slowest launch of a correct kernel takes milliseconds
 ZONE = 256  # bytes on both sides of memory beside the tensors
+BUDGET = 1 << 28  # instructions of warps in a dry run; beyond it a kernel hangs
 UNKNOWN = 0xA5  # what fresh memory has in every byte
 
 Array = Any
@@ -134,7 +135,7 @@ class Emulator:
                 args.append(value)
         bounds = "storage" if self._checks == "none" else "view"
         settle(self._client.emulate(ptx, entry, grid=launch.grid, block=launch.block, args=args, shared=launch.shared,
-                                    checks=self._checks, bounds=bounds))  # fmt: skip
+                                    checks=self._checks, bounds=bounds, budget=BUDGET))  # fmt: skip
 
     def dense(self, array: Array) -> Array:
         return np.ascontiguousarray(array)
