@@ -3,6 +3,7 @@ package corpus
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,27 +11,13 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/ptx"
 	"gpuemu/internal/ptxvm"
 )
-
-// complete says that everything of docs/corpus.md is there: kernels without PTX and too few of anything are faults.
-const complete = false
-
-// compiled reports whether a kernel has PTX; where the corpus is complete, one without is a fault.
-func compiled(t *testing.T, k *Kernel) bool {
-	t.Helper()
-	if _, err := files.Open("ptx/" + k.Name + ".zip"); err == nil {
-		return true
-	}
-	if complete {
-		t.Errorf("%s has no PTX", k.Name)
-	}
-	return false
-}
 
 func TestKernels(t *testing.T) {
 	list := Kernels()
@@ -70,9 +57,6 @@ func TestPTX(t *testing.T) {
 	list := Kernels()
 	for i := range list {
 		k := &list[i]
-		if !compiled(t, k) {
-			continue
-		}
 		for _, d := range k.DTypes {
 			for _, arch := range Arches() {
 				loads(t, k, k.Name, d, arch)
@@ -166,9 +150,6 @@ func TestMutants(t *testing.T) {
 // TestCounts holds the corpus to what was asked for: 24 kernels in both languages and all families, 300 mutants with a
 // quarter of the operators held out, and 25 real bugs.
 func TestCounts(t *testing.T) {
-	if !complete {
-		t.Skip("the corpus is being made")
-	}
 	families, languages, operators := map[string]int{}, map[string]int{}, map[string]bool{}
 	for _, k := range Kernels() {
 		families[k.Family]++
@@ -231,7 +212,6 @@ func TestEdit(t *testing.T) {
 func TestRead(t *testing.T) {
 	const kernel = "title = \"t\"\nop = \"relu\"\nlanguage = \"cuda\"\nentry = \"k\"\ndtypes = [\"float32\"]\n"
 	for _, tt := range []struct{ kernel, mutants, want string }{
-		{kernel, "", ""},
 		{kernel, `{"mutants": []}`, ""},
 		{kernel, `{"mutants": [{"id": "k.x.1", "kernel": "k"}]}`, ""},
 		{kernel, `{"mutants": [{"id": "k.x.1", "kernel": "k"}, {"id": "k.x.1", "kernel": "k"}]}`, `"k.x.1" is there twice`},
@@ -266,27 +246,48 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// TestWriteProject: gpuemu.toml says of every kernel what its description says.
 func TestWriteProject(t *testing.T) {
 	list := Kernels()
-	i := slices.IndexFunc(list, func(k Kernel) bool { return compiled(t, &k) })
-	if i < 0 {
-		t.Skip("nothing is compiled yet")
+	var ids []string
+	for i := range list {
+		ids = append(ids, list[i].Name)
 	}
-	k := &list[i]
 	dir := filepath.Join(t.TempDir(), "new")
-	if err := WriteProject(dir, HopperArch, k.Name); err != nil {
+	if err := WriteProject(dir, HopperArch, ids...); err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range k.DTypes {
-		want, _ := PTX(k.Name, d, HopperArch)
-		got, err := os.ReadFile(filepath.Join(dir, "ptx", k.Name+"."+d.String()+".ptx"))
-		if err != nil || string(got) != string(want) || len(got) == 0 {
-			t.Errorf("the PTX for %s is not that of the corpus: %v", d, err)
-		}
+	cfg, err := config.Load(filepath.Join(dir, "gpuemu.toml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	source, _ := Source(k.Name)
-	got, err := os.ReadFile(filepath.Join(dir, "source", k.Name+k.extension()))
-	if err != nil || string(got) != source {
-		t.Errorf("the source is not that of the corpus: %v", err)
+	if len(cfg.Ops) != len(ids) {
+		t.Errorf("%d ops of %d kernels", len(cfg.Ops), len(ids))
+	}
+	for i := range list {
+		k := &list[i]
+		op, ok := cfg.Op(k.Name)
+		if !ok {
+			continue
+		}
+		l := &op.Kernel.Launch
+		if op.SchemaName != k.Op || op.Mode != config.Emulate || !slices.Equal(op.DTypes, k.DTypes) || l.Entry != k.Entry ||
+			!maps.Equal(op.Attributes, k.Attributes) || len(l.Args) != len(k.Launch.Args) ||
+			(l.Shared.Text != "") != (k.Launch.Shared != nil) {
+			t.Errorf("%s is %+v, launched by %+v", k.Name, op, l)
+		}
+		for _, d := range k.DTypes {
+			want, _ := PTX(k.Name, d, HopperArch)
+			in := l.In(d)
+			got, err := os.ReadFile(filepath.Join(dir, in.PTX))
+			if err != nil || string(got) != string(want) || len(got) == 0 {
+				t.Errorf("%s: the PTX for %s is not that of the corpus: %v", k.Name, d, err)
+			}
+		}
+		source, _ := Source(k.Name)
+		got, err := os.ReadFile(filepath.Join(dir, "source", k.Name+k.extension()))
+		if err != nil || string(got) != source {
+			t.Errorf("%s: the source is not that of the corpus: %v", k.Name, err)
+		}
 	}
 }
