@@ -69,7 +69,8 @@ type demonstration struct {
 
 	width  int // of the terminal; 0: none, lines have any length
 	bar    *progress
-	broken bool // the heading of the broken kernels has been printed
+	sound  bool // the heading of the correct kernels has been printed
+	broken bool // that of the broken ones has
 }
 
 // list prints the corpus.
@@ -182,7 +183,7 @@ func (d *demonstration) progress(p demo.Progress) {
 	if p.Row != nil && !d.asJSON {
 		d.bar.clear()
 		d.row(p.Row)
-		_ = d.term.out.Flush() // a fault of standard output is reported in the end
+		_ = d.term.out.Flush()
 	}
 	d.bar.update(p.Done, p.Total, fmt.Sprintf("%d executed", p.Cases))
 }
@@ -202,11 +203,10 @@ func (d *demonstration) wide() bool { return d.width >= wideLine }
 
 // head prints what will be done.
 func (d *demonstration) head(n int) {
-	d.term.print(fmt.Sprintf("%d compiled kernels on the CPU, and what two ways of testing say of them:", n))
+	d.term.print(plural(n, "compiled kernel") + " on the CPU, and what two ways of testing say of them:")
 	d.term.print("  allclose  one shape of powers of two, normal values, atol = rtol = 0.01")
 	d.term.print("  gpuemu    generated cases, bounds of honest errors, every memory access checked")
-	d.term.print("")
-	d.headings("correct kernel", "what it does")
+	_ = d.term.out.Flush() // a fault of standard output is reported in the end
 }
 
 func (d *demonstration) headings(kernel, what string) {
@@ -223,16 +223,19 @@ func (d *demonstration) headings(kernel, what string) {
 	case d.broken:
 		line += pad("smallest failing case", smallColumn) + "diagnosis"
 	}
+	d.term.print("")
 	d.term.print(d.paint("1", strings.TrimRight(line, " ")))
-	_ = d.term.out.Flush()
 }
 
 // row prints one kernel.
 func (d *demonstration) row(r *demo.Row) {
-	if r.Broken && !d.broken {
+	switch {
+	case r.Broken && !d.broken:
 		d.broken = true
-		d.term.print("")
 		d.headings("broken kernel", "what is wrong")
+	case !r.Broken && !d.sound:
+		d.sound = true
+		d.headings("correct kernel", "what it does")
 	}
 	line := pad(shorten(r.ID, nameColumn-1), nameColumn)
 	if d.wide() {
@@ -346,8 +349,8 @@ func (d *demonstration) foot(doc *demo.Document) {
 	d.term.print("")
 	d.term.print(fmt.Sprintf("accepted by allclose though wrong: %d of %d", s.AllcloseAccepts, s.Broken))
 	d.term.print(fmt.Sprintf("found by gpuemu:                   %d of %d", s.Found, s.Broken))
-	d.term.print(fmt.Sprintf("false alarms:                      %d of %d (%d cases of all kernels in %.1f s)",
-		s.FalseAlarms, s.Sound, s.Cases, doc.Seconds))
+	d.term.print(fmt.Sprintf("false alarms:                      %d of %d (%s of all kernels in %.1f s)",
+		s.FalseAlarms, s.Sound, plural(s.Cases, "case"), doc.Seconds))
 	if s.NotRun > 0 {
 		d.term.print(fmt.Sprintf("not judged:                        %d", s.NotRun))
 	}

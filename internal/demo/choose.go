@@ -9,22 +9,17 @@ import (
 
 // This file implements the choice of kernels.
 
-// shown are mutants that are shown beside the bugs of public projects, which are mostly about tails, masks and
-// memory: one for each of some other ways of being wrong. Mutants of operators that are held out are never among them.
-var shown = []string{}
-
-// Kernels returns what the demo shows: all right kernels, then all bugs of public projects, then some mutants.
+// Kernels returns what the demo shows: all right kernels, then all bugs of public projects, each by name. Mutants are
+// for the study: there are hundreds of them, and a bug that somebody had says more.
 func Kernels() []string {
 	var ids []string
 	for _, k := range corpus.Kernels() {
 		ids = append(ids, k.Name)
 	}
-	for _, m := range corpus.Mutants() {
-		if m.Operator == corpus.Real {
-			ids = append(ids, m.ID)
-		}
+	for _, b := range corpus.Bugs() {
+		ids = append(ids, corpus.Real+"."+b.Name)
 	}
-	return append(ids, shown...)
+	return ids
 }
 
 // Choose returns the kernels of names, right ones first: any of the corpus, and with a right kernel those made of it
