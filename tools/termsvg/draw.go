@@ -56,16 +56,8 @@ var escape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&
 
 // draw gives the picture: a window with what is on the screen.
 func (s *screen) draw(title string) []byte {
-	last := 0
-	for row, line := range s.lines {
-		for _, c := range line {
-			if c.r > ' ' {
-				last = row
-			}
-		}
-	}
 	width := 2*margin + charWidth*float64(s.columns)
-	height := barHeight + margin + lineHeight*(last+1)
+	height := barHeight + margin + lineHeight*len(s.lines)
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %d\" width=\"%.0f\" height=\"%d\" "+
 		"role=\"img\">\n", width, height, width, height)
@@ -78,7 +70,7 @@ func (s *screen) draw(title string) []byte {
 	}
 	fmt.Fprintf(&b, "<text x=\"%.0f\" y=\"22\" text-anchor=\"middle\" fill=\"#9198a1\">%s</text>\n", width/2,
 		escape.Replace(title))
-	for row, line := range s.lines[:last+1] {
+	for row, line := range s.lines {
 		drawLine(&b, line, barHeight+lineHeight*row)
 	}
 	b.WriteString("</svg>\n")

@@ -15,11 +15,12 @@ import (
 
 func run() error {
 	columns := flag.Int("columns", 100, "width of the terminal, in characters")
+	rows := flag.Int("rows", 0, "height of the terminal, in lines: what has scrolled away is not drawn; 0: draw all")
 	title := flag.String("title", "", "title of the window, and of the picture")
 	output := flag.String("o", "", "file to write; standard output without it")
 	flag.Parse()
-	if flag.NArg() > 0 || *columns < 20 || *columns > 500 {
-		return fmt.Errorf("usage: termsvg [-columns 20..500] [-title TEXT] [-o FILE] < captured bytes")
+	if flag.NArg() > 0 || *columns < 20 || *columns > 500 || *rows < 0 {
+		return fmt.Errorf("usage: termsvg [-columns 20..500] [-rows N] [-title TEXT] [-o FILE] < captured bytes")
 	}
 	captured, err := io.ReadAll(bufio.NewReader(os.Stdin))
 	if err != nil {
@@ -32,6 +33,7 @@ func run() error {
 	if s.empty() {
 		return fmt.Errorf("nothing was printed: is the capture empty?")
 	}
+	s.scroll(*rows)
 	picture := s.draw(*title)
 	if *output == "" {
 		_, err = os.Stdout.Write(picture)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -26,7 +27,7 @@ type cell struct {
 	style
 }
 
-// screen is a terminal that never scrolls: lines that would leave it above stay.
+// screen is a terminal that keeps what has scrolled away, until scroll says how high it is.
 type screen struct {
 	columns  int
 	lines    [][]cell
@@ -46,6 +47,17 @@ func (s *screen) empty() bool {
 		}
 	}
 	return true
+}
+
+// scroll drops what a terminal of so many lines would no longer show at the end; 0 drops nothing.
+func (s *screen) scroll(rows int) {
+	last := len(s.lines)
+	for last > 0 && !slices.ContainsFunc(s.lines[last-1], func(c cell) bool { return c.r > ' ' }) {
+		last--
+	}
+	if s.lines = s.lines[:last]; rows > 0 && last > rows {
+		s.lines = s.lines[last-rows:]
+	}
 }
 
 // line gives a line of the screen, which grows downwards.

@@ -70,6 +70,7 @@ func TestDraw(t *testing.T) {
 		"\x1b[48;2;1;2;3mground\x1b[0m\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
+	s.scroll(0)
 	svg := s.draw("demo & more")
 	var said []string
 	d := xml.NewDecoder(bytes.NewReader(svg))
@@ -97,6 +98,20 @@ func TestDraw(t *testing.T) {
 	for _, want := range []string{`fill="#ff7b72"`, `fill="#010203"`, `fill="` + ink + `"/>`, "height=\"104\""} {
 		if !bytes.Contains(svg, []byte(want)) {
 			t.Errorf("the picture has no %s:\n%s", want, svg)
+		}
+	}
+}
+
+// TestScroll: the last lines stay; empty ones at the end are none.
+func TestScroll(t *testing.T) {
+	for rows, want := range map[int]string{0: "a\n\nb\nc", 2: "b\nc", 3: "\nb\nc", 9: "a\n\nb\nc"} {
+		s := newScreen(20)
+		if err := s.write("a\r\n\r\nb\r\nc\r\n \r\n"); err != nil {
+			t.Fatal(err)
+		}
+		s.scroll(rows)
+		if got := seen(s); got != want {
+			t.Errorf("scroll(%d) leaves %q, want %q", rows, got, want)
 		}
 	}
 }
