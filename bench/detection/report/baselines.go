@@ -29,7 +29,7 @@ var harnesses = []harness{
 	{"flashinfer-bench", "flashinfer-bench", "40e6ca7: shapes as of servers, 3 trials; an element is bad where its " +
 		"absolute and its relative error exceed 1e-2; values that are not finite are refused; 95 % must be good for MoE " +
 		"and few bits, else all"},
-	{"gpu-mode", "GPU MODE", "f83cb92: a list of shapes, a seed each, atol + rtol·\\|ref\\| of 1e-3 for float32 and " +
+	{"gpu-mode", "GPU MODE", "f83cb92: a list of shapes, a seed each, atol + rtol·|ref| of 1e-3 for float32 and " +
 		"2e-2 for 16 bits, the same positions of NaN and infinities"},
 	{"backendbench", "BackendBench", "66e0dbc: small shapes as of OpInfo, odd ones among them, values in [-9, 9], " +
 		"assert_close 1e-2 with equal NaN"},

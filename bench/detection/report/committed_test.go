@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -19,11 +18,7 @@ func TestCommittedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := d.pages(string(readme))
+	files, err := d.pages(below(root))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func (d *dataset) corpusPage() []byte {
 	p.para("Made by `make evidence-detection`. [The corpus](../corpus.md) says how kernels and mutants are made and "+
 		"how a mutant is found to be equivalent. %s", d.counted())
 	p.heading(2, "Base kernels")
-	t := newTable("kernel", "family", "op", "language", "dtypes", ">mutants", ">real bugs", "what it is")
+	t := newTable("kernel", "family", "op", "language", "dtypes", ">mutants", ">real bugs", "what it is", "provenance")
 	for _, b := range d.bases {
 		var mutants, bugs int
 		for _, m := range d.mutants {
@@ -29,7 +29,8 @@ func (d *dataset) corpusPage() []byte {
 				mutants++
 			}
 		}
-		t.row(code(b.id), b.family, b.op, b.language, strings.Join(b.dtypes, ", "), mutants, bugs, b.title)
+		t.row(code(b.id), b.family, b.op, b.language, strings.Join(b.dtypes, ", "), mutants, bugs, b.title,
+			b.provenance)
 	}
 	p.table(t, "There are none yet.")
 	d.operatorSection(p)
@@ -72,6 +73,10 @@ func (d *dataset) operatorSection(p *page) {
 		t.row("**all**", "", "", total[0], total[1], total[2], total[3], total[4], total[5])
 	}
 	p.table(t, "There are none yet.")
+	p.para("Further edits are no mutants and appear in no figure: %d do not compile, %d compile to the PTX of their "+
+		"base, %d to that of another mutant (`internal/corpus/mutants.json` lists them).", len(d.discarded.Stillborn),
+		len(d.discarded.Equal),
+		len(d.discarded.Duplicates))
 }
 
 // column of the table of operators.

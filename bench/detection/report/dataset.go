@@ -19,6 +19,7 @@ const budget = 100
 type subject struct {
 	id, kernel, language string
 	title, op, family    string   // of a base kernel
+	provenance           string   // of a base kernel
 	dtypes               []string // that it is compiled for
 	operator, class      string   // of a mutant
 	heldOut              bool
@@ -53,6 +54,7 @@ func (s *source) holds(runs []string) bool {
 // dataset is the corpus and all records.
 type dataset struct {
 	bases, mutants []*subject
+	discarded      discarded
 	sources        []source
 	explanations   *explanations
 

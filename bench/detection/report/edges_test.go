@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -92,18 +94,38 @@ func TestPointsOfThePlot(t *testing.T) {
 	}
 }
 
-func TestReadmeTable(t *testing.T) {
+// TestBlocks: what is written by hand stays, what the tool wrote before goes.
+func TestBlocks(t *testing.T) {
 	d := small(t, nil)
-	files, err := d.pages("before\n" + tableStart + "old\n" + tableEnd + "after\n")
+	page := "before\n" + blockStart + "stale\n" + blockEnd + "after\n"
+	files, err := d.pages(func(string) (string, error) { return page, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(files["README.md"])
-	if !strings.HasPrefix(got, "before\n"+tableStart) || !strings.HasSuffix(got, tableEnd+"after\n") ||
-		strings.Contains(got, "old") || !strings.Contains(got, "| **gpuemu**") {
-		t.Errorf("README is %q", got)
+	for name, want := range map[string]string{"README.md": "| **gpuemu**",
+		"docs/evidence/README.md": "(detection-study.md)"} {
+		got := string(files[name])
+		if !strings.HasPrefix(got, "before\n"+blockStart) || !strings.HasSuffix(got, blockEnd+"after\n") ||
+			strings.Contains(got, "stale") || !strings.Contains(got, want) {
+			t.Errorf("%s is %q, want %q in it", name, got, want)
+		}
 	}
-	if _, err := d.pages("no table"); err == nil || !strings.Contains(err.Error(), "README.md has no lines") {
-		t.Errorf("pages of a README without its marks: %v", err)
+	page = "no block"
+	want := "README.md has no lines"
+	if _, err := d.pages(func(string) (string, error) { return page, nil }); err == nil || !strings.Contains(err.Error(),
+		want) {
+		t.Errorf("pages without their marks: %v, want %q", err, want)
+	}
+}
+
+func TestReadDiscarded(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "mutants.json")
+	text := `{"mutants": [], "stillborn": [{"id": "x", "reason": "y"}], "equal": ["z", "w"], "duplicates": []}`
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d, err := readDiscarded(name)
+	if err != nil || len(d.Stillborn) != 1 || len(d.Equal) != 2 || len(d.Duplicates) != 0 {
+		t.Errorf("readDiscarded = %+v, %v, want 1 stillborn, 2 equal, no duplicates", d, err)
 	}
 }

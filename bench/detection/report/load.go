@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"gpuemu/bench/detection/record"
@@ -15,6 +17,7 @@ const (
 	recordsDir       = "bench/detection/records"
 	explanationsFile = "bench/detection/explanations.toml"
 	evidenceDir      = "docs/evidence"
+	mutantsFile      = "internal/corpus/mutants.json"
 )
 
 // load reads everything that the pages are made of.
@@ -39,7 +42,10 @@ func load(root string) (*dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.explanations, err = readExplanations(filepath.Join(root, explanationsFile))
+	if d.explanations, err = readExplanations(filepath.Join(root, explanationsFile)); err != nil {
+		return nil, err
+	}
+	d.discarded, err = readDiscarded(filepath.Join(root, mutantsFile))
 	return d, err
 }
 
@@ -47,7 +53,8 @@ func load(root string) (*dataset, error) {
 func subjects() (bases, mutants []*subject) {
 	languages := map[string]string{}
 	for _, k := range corpus.Kernels() {
-		s := &subject{id: k.Name, kernel: k.Name, language: k.Language, title: k.Title, op: k.Op, family: k.Family}
+		s := &subject{id: k.Name, kernel: k.Name, language: k.Language, title: k.Title, op: k.Op, family: k.Family,
+			provenance: k.Provenance}
 		for _, d := range k.DTypes {
 			s.dtypes = append(s.dtypes, d.String())
 		}
@@ -59,4 +66,22 @@ func subjects() (bases, mutants []*subject) {
 			class: m.Class, heldOut: m.HeldOut, ref: m.Ref, line: m.Line, before: m.Before, after: m.After, what: m.What})
 	}
 	return bases, mutants
+}
+
+// discarded are edits that are no mutants, as mutants.json lists them.
+type discarded struct {
+	Stillborn  []json.RawMessage `json:"stillborn"`  // they do not compile
+	Equal      []json.RawMessage `json:"equal"`      // they compile to the PTX of their base
+	Duplicates []json.RawMessage `json:"duplicates"` // they compile to the PTX of another mutant
+}
+
+func readDiscarded(name string) (d discarded, err error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", name, err)
+	}
+	return d, nil
 }

@@ -13,23 +13,52 @@ import (
 	"strings"
 )
 
-// The table of evidence stands in the README between these lines.
+// What the tool writes into pages that are written by hand stands between these lines.
 const (
-	tableStart = "<!-- table of docs/evidence/detection-study.md -->\n"
-	tableEnd   = "<!-- end of table -->\n"
+	blockStart = "<!-- make evidence-detection writes what follows -->\n"
+	blockEnd   = "<!-- up to here -->\n"
 )
 
-// pages gives every file that the records decide, by its path below the root. The README is given as it stands.
-func (d *dataset) pages(readme string) (map[string][]byte, error) {
-	before, rest, ok := strings.Cut(readme, tableStart)
-	_, after, shut := strings.Cut(rest, tableEnd)
+// handWritten are the pages with such a block.
+var handWritten = []string{"README.md", evidenceDir + "/README.md"}
+
+// filled gives a page with its block replaced.
+func filled(name, text, block string) ([]byte, error) {
+	before, rest, ok := strings.Cut(text, blockStart)
+	_, after, shut := strings.Cut(rest, blockEnd)
 	if !ok || !shut {
-		return nil, fmt.Errorf("README.md has no lines %q and %q around the table of evidence", strings.TrimSpace(tableStart),
-			strings.TrimSpace(tableEnd))
+		return nil, fmt.Errorf("%s has no lines %q and %q around what the tool writes", name, strings.TrimSpace(blockStart),
+			strings.TrimSpace(blockEnd))
 	}
-	table := "\n" + d.inShort().String() + "\n"
+	return []byte(before + blockStart + "\n" + strings.TrimSpace(block) + "\n\n" + blockEnd + after), nil
+}
+
+// readmeBlock is the evidence in the README.
+func (d *dataset) readmeBlock() string {
+	p := &page{}
+	p.WriteString(d.inShort().String() + "\n")
+	_, cases := d.ourAlarms()
+	p.para("gpuemu ran %d cases of correct kernels, with adversarial values in half of them; %d fail, so with 95 %% "+
+		"confidence fewer than %s of such cases do. "+
+		"[All tables, intervals and every miss](docs/evidence/detection-study.md), "+
+		"[the rules of the other harnesses](docs/evidence/detection-baselines.md), "+
+		"[the same kernels on an H200](docs/evidence/detection-device.md), [the corpus](docs/evidence/corpus.md).", cases.n,
+		cases.k,
+		cases.limit())
+	p.WriteString("![wrong kernels found, by class of fault and by rule](docs/evidence/plots/baselines.svg)\n")
+	return p.String()
+}
+
+// listBlock is the entry of the study in the list of evidence.
+const listBlock = "- `make evidence-detection` makes, of the records of [the study](../corpus.md#the-study):\n" +
+	"  [detection-study.md](detection-study.md), which wrong kernels are found, after how many cases, and how many " +
+	"correct ones\n  are accused; [detection-baselines.md](detection-baselines.md), what the rules of other harnesses " +
+	"say of the same kernels;\n  [detection-device.md](detection-device.md), what a GPU says of them; " +
+	"[corpus.md](corpus.md), what they are.\n"
+
+// pages gives every file that the records decide, by its path below the root; read gives pages as they stand.
+func (d *dataset) pages(read func(name string) (string, error)) (map[string][]byte, error) {
 	files := map[string][]byte{
-		"README.md":                             []byte(before + tableStart + table + tableEnd + after),
 		evidenceDir + "/corpus.md":              d.corpusPage(),
 		evidenceDir + "/detection-study.md":     d.studyPage(),
 		evidenceDir + "/detection-baselines.md": d.baselinesPage(),
@@ -38,7 +67,24 @@ func (d *dataset) pages(readme string) (map[string][]byte, error) {
 	for name, svg := range d.plots() {
 		files[evidenceDir+"/plots/"+name] = svg
 	}
+	for i, block := range []string{d.readmeBlock(), listBlock} {
+		text, err := read(handWritten[i])
+		if err != nil {
+			return nil, err
+		}
+		if files[handWritten[i]], err = filled(handWritten[i], text, block); err != nil {
+			return nil, err
+		}
+	}
 	return files, nil
+}
+
+// below reads files below a root.
+func below(root string) func(name string) (string, error) {
+	return func(name string) (string, error) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		return string(text), err
+	}
 }
 
 func run(root string) error {
@@ -46,11 +92,7 @@ func run(root string) error {
 	if err != nil {
 		return err
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		return err
-	}
-	files, err := d.pages(string(readme))
+	files, err := d.pages(below(root))
 	if err != nil {
 		return err
 	}
