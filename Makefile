@@ -14,7 +14,6 @@ MUTANTS     ?= 10000000
 ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
 BENCHFLAGS  ?=
-PICTURE_COLUMNS ?= 120
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
@@ -172,11 +171,12 @@ evidence:
 evidence-detection:
 	$(GO) run ./bench/detection/report
 
-# The picture of the demo in the README: a recording of a real run, under a terminal of its own.
+# The picture of the demo in the README: a recording of a real run, the last screen of a terminal that is wide enough.
 picture: build
-	PATH="$(CURDIR)/bin:$$PATH" TERM=xterm-256color script -qec \
-		"stty cols $(PICTURE_COLUMNS) rows 100; printf '\$$ gpuemu demo\r\n'; gpuemu demo" /dev/null >.cache/demo.typescript
-	$(GO) run ./tools/termsvg -columns $(PICTURE_COLUMNS) -title "gpuemu demo" -o docs/images/demo.svg <.cache/demo.typescript
+	@mkdir -p .cache docs/images
+	PATH="$(CURDIR)/bin:$$PATH" TERM=xterm-256color script -qec "stty cols 180 rows 55; gpuemu demo" /dev/null \
+		>.cache/demo.typescript
+	$(GO) run ./tools/termsvg -columns 180 -rows 55 -title "gpuemu demo" -o docs/images/demo.svg <.cache/demo.typescript
 
 # The parts against numpy, the engine, the client. make bench BENCHFLAGS="engine -run daemon": one table, with flags.
 bench:
@@ -214,7 +214,7 @@ generate:
 	$(GO) test -count=1 ./internal -run Page -update
 	$(GO) test -count=1 ./internal/ptxvm -run Page -update
 	$(GO) test -count=1 ./internal/policy -run Page -update
-	$(GO) test -count=1 ./cmd/gpuemu -run Readme -update
+	$(GO) test -count=1 ./cmd/gpuemu -run 'Readme|Page' -update
 
 clean:
 	rm -rf bin .cache

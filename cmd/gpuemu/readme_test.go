@@ -17,6 +17,13 @@ import (
 func TestReadme(t *testing.T) {
 	page := filepath.Join(testkit.Root(t), "README.md")
 	t.Chdir(t.TempDir())
+	runPage(t, page, 3)
+}
+
+// TestGuidePage does the same for docs/guide.md.
+func TestGuidePage(t *testing.T) {
+	page := filepath.Join(testkit.Root(t), "docs", "guide.md")
+	t.Chdir(t.TempDir())
 	runPage(t, page, 5)
 }
 
