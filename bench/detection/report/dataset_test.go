@@ -59,7 +59,7 @@ func synthetic(t *testing.T) *dataset {
 		Reason: "mismatch", Case: "sum B=1"})
 	add(record.Record{Run: record.Baselines, Setting: "strict", ID: "k2", Cases: 5})
 	for i, m := range mutants {
-		e := record.Record{Run: record.Equivalence, ID: m.id, Cases: 1, First: 1, Failed: 1}
+		e := record.Record{Run: record.Equivalence, ID: m.id, Cases: 1, First: 1, Failed: 1, Case: "B=3"}
 		if m.id == "k2.a.2" || m.id == "k1.e.1" {
 			e = record.Record{Run: record.Equivalence, ID: m.id, Cases: 2000}
 			add(record.Record{Run: record.DeviceEquivalence, ID: m.id, Cases: 500})

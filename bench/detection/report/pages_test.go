@@ -22,7 +22,8 @@ func TestSyntheticPages(t *testing.T) {
 			"| mixed | float16 | 2 | 400 | 0 | 0 | 0 | 0.75 % |",
 			"Together: 0 of 1600 cases of correct kernels fail; with 95 % confidence fewer than 0.19 % of such cases do",
 			"| bound: per element, from the oracle | default | – | – | 100 % (1 of 1) | 100 % (1 of 1) | 0 of 2 | 0.0–65.8 % |",
-			"| `k2.a.1` | what of k2.a.1: line 3, `a < b` → `a <= b` | nobody draws that |",
+			"| `k2.a.1` | what of k2.a.1: line 3, `a < b` → `a <= b` | at sample 1: `B=3` | nobody draws that |",
+			"| `adversarial` | – | – | – | – | 100 % (1 of 1) | 0 % (0 of 1) | 9 | 0 of 2 |",
 			"There is no such mutant.",
 		}},
 		"baselines": {d.baselinesPage(), []string{

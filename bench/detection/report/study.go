@@ -246,16 +246,16 @@ func (d *dataset) settingRow(t *table, name string, j judge) {
 	kernels, _ := d.alarms(j)
 	s := recall(j, d.wrong(mutant))
 	numbers, _ := firsts(j, d.wrong(nil))
-	t.row(name, s.ratio(), percent(s.value()), s.interval(), d.found(j, realBug), count(quantile(numbers, 0.5)),
-		kernels.ratio(), kernels.interval())
+	t.row(name, s.ratio(), percent(s.value()), s.interval(), d.foundByValues(j, mutant), d.found(j, realBug),
+		d.foundByValues(j, realBug), count(quantile(numbers, 0.5)), kernels.ratio(), kernels.interval())
 }
 
 func (d *dataset) strategySection(p *page) {
 	p.heading(2, "Strategies")
 	p.para("The same budget, bounds and checks, other cases: the seven strategies of the published study and ours. " +
 		"Correct kernels run under the same strategy.")
-	t := newTable("strategy", ">mutants found", ">recall", ">95 %, Wilson", ">real bugs", ">median case",
-		">correct kernels accused", ">95 %, Wilson")
+	t := newTable("strategy", ">mutants found", ">recall", ">95 %, Wilson", ">by values alone", ">real bugs",
+		">by values alone", ">median case", ">correct kernels accused", ">95 %, Wilson")
 	for _, setting := range d.settings(record.Strategies) {
 		d.settingRow(t, code(setting), d.judgeSetting(record.Strategies, setting))
 	}
@@ -309,9 +309,26 @@ func (d *dataset) regimeSection(p *page) {
 
 func (d *dataset) missedSection(p *page) {
 	p.heading(2, "Missed")
-	d.explained(p, d.missed(), d.explanations.Missed, "Nothing was missed.")
+	t := newTable("kernel", "what is wrong", "differs from its base", "explanation")
+	for _, s := range d.missed() {
+		_, text := find(d.explanations.Missed, s.id)
+		t.row(code(s.id), s.edit(), d.witness(s.id), text)
+	}
+	p.table(t, "Nothing was missed.")
 	p.heading(2, "Found, though no sample shows a difference")
 	d.explained(p, d.flagged(), d.explanations.Flagged, "There is no such mutant.")
+}
+
+// witness is the first sample in which a mutant differs from its base.
+func (d *dataset) witness(id string) string {
+	for _, run := range []string{record.Equivalence, record.DeviceEquivalence} {
+		for _, setting := range d.settings(run) {
+			if o := d.of(run, setting, id); o != nil && o.hit != nil {
+				return fmt.Sprintf("at sample %d: %s", o.first, code(o.hit.Case))
+			}
+		}
+	}
+	return "no sample says so"
 }
 
 // explained lists subjects with their explanations.
