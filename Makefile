@@ -77,7 +77,7 @@ race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { \
 		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
 	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows|TestRecordedForms|TestLockOfLanes|TestFlights|TestStuck' \
-		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath|cubin|sass|pattern|artifact|gradient|receipt|policy|sshsig|forge|fingerprint|challenge|proof|gpu-proof)(/|$$)')
+		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath|cubin|sass|pattern|artifact|gradient|receipt|policy|corpus|sshsig|forge|fingerprint|challenge|proof|gpu-proof)(/|$$)')
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
 v3:

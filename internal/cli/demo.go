@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +70,8 @@ type demonstration struct {
 	asJSON bool
 	keep   string
 
-	width  int // of the terminal; 0: none, lines have any length
+	cancel context.CancelCauseFunc // ends the run
+	width  int                     // of the terminal; 0: none, lines have any length
 	bar    *progress
 	sound  bool // the heading of the correct kernels has been printed
 	broken bool // that of the broken ones has
@@ -104,8 +108,13 @@ func (d *demonstration) run(names []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := d.env.interruptible()
+	signal.Ignore(syscall.SIGPIPE) // a reader that leaves must not keep the directory from being taken away
+	defer signal.Reset(syscall.SIGPIPE)
+	interruptible, stop := d.env.interruptible()
 	defer stop()
+	ctx, cancel := context.WithCancelCause(interruptible)
+	defer cancel(nil)
+	d.cancel = cancel
 	dir, remove, err := d.directory()
 	if err != nil {
 		return err
@@ -119,6 +128,9 @@ func (d *demonstration) run(names []string) error {
 	}
 	doc, err := demo.Run(ctx, demo.Options{Dir: dir, IDs: ids, Now: time.Now, Progress: d.progress})
 	d.bar.clear()
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
 	if err != nil {
 		return command.NotRun(err)
 	}
@@ -183,7 +195,9 @@ func (d *demonstration) progress(p demo.Progress) {
 	if p.Row != nil && !d.asJSON {
 		d.bar.clear()
 		d.row(p.Row)
-		_ = d.term.out.Flush()
+		if err := d.term.out.Flush(); err != nil {
+			d.cancel(stdoutError(err))
+		}
 	}
 	d.bar.update(p.Done, p.Total, fmt.Sprintf("%d executed", p.Cases))
 }

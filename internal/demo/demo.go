@@ -7,7 +7,6 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -161,31 +160,37 @@ func Run(ctx context.Context, opt Options) (*Document, error) {
 // Home is where the results of a project in dir are kept: GPUEMU_HOME of commands that are to know them.
 func Home(dir string) string { return filepath.Join(dir, "home") }
 
-// all judges the rows. Goroutines: one per worker, each of which takes the next row; r.mu guards what they share.
+// all judges the rows. Goroutines: one per worker, each of which takes the next row; r.mu guards what they share. The
+// first error ends all of them.
 func (r *run) all(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	workers := r.opt.Workers
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
 	indexes := make(chan int)
-	errs := make([]error, workers)
 	var wg sync.WaitGroup
-	for w := range workers {
+	for range workers {
 		wg.Go(func() {
 			for i := range indexes {
-				if errs[w] == nil {
-					errs[w] = r.one(ctx, &r.rows[i])
+				if err := r.one(ctx, &r.rows[i]); err != nil {
+					cancel(err)
+					return
 				}
 				r.finished(i)
 			}
 		})
 	}
 	for i := range r.rows {
-		indexes <- i
+		select {
+		case indexes <- i:
+		case <-ctx.Done():
+		}
 	}
 	close(indexes)
 	wg.Wait()
-	return errors.Join(errs...)
+	return context.Cause(ctx)
 }
 
 // finished tells of rows in their order.
