@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,8 +12,9 @@ import (
 // records give; whatever came out otherwise than it should has an explanation.
 func TestCommittedPages(t *testing.T) {
 	root := testkit.Root(t)
-	if names, _ := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl*")); len(names) == 0 {
-		t.Skip("there are no records of the study yet")
+	names, _ := filepath.Glob(filepath.Join(root, recordsDir, "*.jsonl*"))
+	if _, err := os.Stat(filepath.Join(root, evidenceDir, "detection-study.md")); err != nil && len(names) == 0 {
+		t.Skip("there are neither records nor pages of the study yet")
 	}
 	d, err := load(root)
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 //	k2.a.2 k1.e.1                   no bit differs; the first is wrong in memory, the second equivalent
 func synthetic(t *testing.T) *dataset {
 	t.Helper()
-	bases := []*subject{{id: "k1", kernel: "k1", language: "triton", title: "one"}, {id: "k2", kernel: "k2",
-		language: "cuda"}}
+	formats := []string{"float32", "float16"}
+	bases := []*subject{{id: "k1", kernel: "k1", language: "triton", dtypes: formats},
+		{id: "k2", kernel: "k2", language: "cuda", dtypes: formats}}
 	m := func(id, kernel, operator, class string, held bool) *subject {
 		return &subject{id: id, kernel: kernel, operator: operator, class: class, heldOut: held, language: "triton",
 			what: "what of " + id, before: "a < b", after: "a <= b", line: 3}
@@ -47,7 +48,8 @@ func synthetic(t *testing.T) *dataset {
 	for _, b := range bases {
 		for _, values := range []string{"mixed", "adversarial"} {
 			for _, dt := range []string{"float32", "float16"} {
-				add(record.Record{Run: record.FalseAlarms, ID: b.id, Setting: values, DType: dt, Cases: 200})
+				add(record.Record{Run: record.FalseAlarms, ID: b.id, Setting: values, DType: dt, Cases: 200,
+					Elements: 1000, Undetermined: 25})
 			}
 		}
 		add(record.Record{Run: record.Baselines, Setting: "simple", ID: b.id, Cases: 1})

@@ -68,6 +68,7 @@ func (d *dataset) studyPage() []byte {
 	p.para("*Mutants* are those of operators that were known while generator and bounds were made, *held-out " +
 		"operators* those that nobody looked at until the last run. Equivalent mutants do not count. A row of another " +
 		"harness is its acceptance rule, executed here.")
+	d.goalSection(p)
 	d.recallSections(p)
 	d.timeSection(p)
 	d.alarmSection(p)
@@ -196,12 +197,13 @@ func byCount(counts map[string]int) []string {
 
 func (d *dataset) alarmSection(p *page) {
 	p.heading(2, "False alarms")
-	t := newTable("values", "dtype", ">kernels", ">cases", ">failed", ">not run", ">undecided", ">rate below, 95 %")
+	t := newTable("values", "dtype", ">kernels", ">cases", ">failed", ">not run", ">undecided", ">elements not decided",
+		">rate below, 95 %")
 	var all share
 	for _, setting := range d.settings(record.FalseAlarms) {
 		for _, dt := range d.formats(setting) {
 			var kernels, notRun, undecided int
-			var cases share
+			var cases, open share // open: elements on which the contract of the op does not decide
 			for _, b := range d.bases {
 				o := d.of(record.FalseAlarms, setting, b.id)
 				if o == nil {
@@ -212,11 +214,12 @@ func (d *dataset) alarmSection(p *page) {
 						kernels++
 						cases.k, cases.n = cases.k+r.Failed, cases.n+r.Cases-r.NotRun
 						notRun, undecided = notRun+r.NotRun, undecided+r.Undecided
+						open.k, open.n = open.k+r.Undetermined, open.n+r.Elements
 					}
 				}
 			}
 			all.k, all.n = all.k+cases.k, all.n+cases.n
-			t.row(setting, dt, kernels, cases.n, cases.k, notRun, undecided, cases.limit())
+			t.row(setting, dt, kernels, cases.n, cases.k, notRun, undecided, percent(open.value()), cases.limit())
 		}
 	}
 	p.table(t, "Nothing has been run yet.")
