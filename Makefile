@@ -91,7 +91,7 @@ purego:
 
 # The Python packages: style, types, tests with numpy alone and with JAX on the CPU.
 python: build
-	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools examples/*_*
+	@$(STEP) "ruff" $(PYVENV)/bin/ruff check -q --config python/pyproject.toml python bench tools internal/corpus/kernels examples/*_*
 	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy && cd pytest-gpu-proof && ../../$(PYVENV)/bin/mypy'
 	@$(STEP) "mypy --strict, corpus" sh -c 'cd tools/corpus && ../../$(PYVENV)/bin/mypy --config-file ../../python/pyproject.toml --python-version 3.11 build.py engine.py test_*.py'
 	@$(STEP) "pytest, corpus" $(PYVENV)/bin/python -m pytest -q tools/corpus

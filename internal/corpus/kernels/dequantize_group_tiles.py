@@ -1,4 +1,4 @@
-"""Dequantisation of int8 rows with a scale for each group of columns: tile after tile, the scale's address moved along."""
+"""Dequantisation of int8 rows with a scale for each group of columns: tile by tile, the scale's address moved along."""
 
 import triton
 import triton.language as tl
