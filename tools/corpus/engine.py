@@ -175,10 +175,11 @@ def unpack(text: str) -> str | build.Broken:
 
 
 def key(job: build.Job) -> str:
-    """Names what a build depends on."""
+    """Names what a build depends on, the builder included."""
     spec = job.spec
+    builder = hashlib.sha256(pathlib.Path(build.__file__).read_bytes()).hexdigest()
     parts = [job.text, job.dtype, job.arch, spec.entry, spec.signature, spec.constants, spec.warps, spec.stages]
-    return hashlib.sha256(repr([*parts, spec.launch.get("shared", 0)]).encode()).hexdigest()
+    return hashlib.sha256(repr([builder, *parts, spec.launch.get("shared", 0)]).encode()).hexdigest()
 
 
 def instructions(ptx: str) -> str:
