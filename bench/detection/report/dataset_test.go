@@ -92,7 +92,7 @@ func synthetic(t *testing.T) *dataset {
 	}
 	d.explanations = &explanations{
 		Missed: map[string]string{"k1.b.1": "too late", "k2.*.1": "nobody draws that"},
-		Device: map[string]string{"*.a.2": "guards see no read past the end"},
+		Device: map[string]string{"reason oob_read": "guards see no read past the end"},
 	}
 	return d
 }

@@ -126,7 +126,7 @@ func (d *dataset) devicePage() []byte {
 	p.heading(2, "Differences")
 	t = newTable("kernel", "emulator", "GPU", "explanation")
 	for _, s := range d.unlike() {
-		_, text := find(d.explanations.Device, s.id)
+		_, text := d.find(d.explanations.Device, s)
 		t.row(code(s.id), verdict(d.onEmulator(s)), verdict(d.onDevice(s)), text)
 	}
 	p.table(t, "There are none.")

@@ -13,7 +13,8 @@ import (
 
 // This file implements explanations: why something came out otherwise than it should, written by hand.
 
-// explanations are by id, or by a pattern of ids as path.Match reads it ("*.barrier_drop.*").
+// explanations are by id, by a pattern of ids as path.Match reads it ("*.barrier_drop.*"), or by what the emulator
+// found: "reason oob_read".
 type explanations struct {
 	Missed  map[string]string `toml:"missed"`  // wrong, and not found within the budget
 	Device  map[string]string `toml:"device"`  // found by one of emulator and GPU only
@@ -34,10 +35,11 @@ func readExplanations(name string) (*explanations, error) {
 	return e, nil
 }
 
-// find gives the explanation of an id: its own, or else that of the first pattern it matches.
-func find(table map[string]string, id string) (pattern, text string) {
-	if text, ok := table[id]; ok {
-		return id, text
+// find gives the explanation of a subject: its own, or else that of the first pattern it matches, or else that of what
+// the emulator found.
+func (d *dataset) find(table map[string]string, s *subject) (pattern, text string) {
+	if text, ok := table[s.id]; ok {
+		return s.id, text
 	}
 	patterns := make([]string, 0, len(table))
 	for p := range table {
@@ -45,9 +47,13 @@ func find(table map[string]string, id string) (pattern, text string) {
 	}
 	slices.Sort(patterns)
 	for _, p := range patterns {
-		if ok, err := path.Match(p, id); err == nil && ok {
+		if ok, err := path.Match(p, s.id); err == nil && ok {
 			return p, table[p]
 		}
+	}
+	if o := d.onEmulator(s); o != nil && o.hit != nil {
+		p := "reason " + o.hit.Reason
+		return p, table[p]
 	}
 	return "", ""
 }
@@ -100,7 +106,7 @@ func (d *dataset) unexplained() []string {
 	check := func(kind string, table map[string]string, list []*subject) {
 		used := map[string]bool{}
 		for _, s := range list {
-			pattern, text := find(table, s.id)
+			pattern, text := d.find(table, s)
 			used[pattern] = true
 			if text == "" {
 				faults = append(faults, fmt.Sprintf("[%s] has no entry for %s", kind, s.id))

@@ -314,7 +314,7 @@ func (d *dataset) missedSection(p *page) {
 	p.heading(2, "Missed")
 	t := newTable("kernel", "what is wrong", "differs from its base", "explanation")
 	for _, s := range d.missed() {
-		_, text := find(d.explanations.Missed, s.id)
+		_, text := d.find(d.explanations.Missed, s)
 		t.row(code(s.id), s.edit(), d.witness(s.id), text)
 	}
 	p.table(t, "Nothing was missed.")
@@ -338,7 +338,7 @@ func (d *dataset) witness(id string) string {
 func (d *dataset) explained(p *page, list []*subject, why map[string]string, empty string) {
 	t := newTable("kernel", "what is wrong", "explanation")
 	for _, s := range list {
-		_, text := find(why, s.id)
+		_, text := d.find(why, s)
 		t.row(code(s.id), s.edit(), text)
 	}
 	if len(list) > 0 || empty != "" {
