@@ -116,18 +116,28 @@ func TestBaselineMemory(t *testing.T) {
 			t.Errorf("memory before a launch with zeroed %v: %v", zeroed, got)
 		}
 	}
+	loose := *harness(t, "allclose-1e-2")
+	loose.rule = always(allclose(same(1, 1)))
+	if rec, err := loose.run(t.Context(), silent); err != nil || rec.Cases != 1 || rec.First != 0 {
+		t.Errorf("zeros within a tolerance of 1: %+v, %v", rec, err)
+	}
 	rec, err := harness(t, "assert-close").run(t.Context(), softmax(t, "over", "softmax_over"))
 	if err != nil || rec.Cases != 1 || rec.First != 0 {
 		t.Errorf("%+v, %v", rec, err)
 	}
 }
 
-// TestBaselineEndless: a kernel that never ends hangs a harness, which sees that.
+// TestBaselineEndless: a kernel that never ends hangs a harness, and one that stops itself is an error: both are seen.
 func TestBaselineEndless(t *testing.T) {
 	s := softmax(t, "endless", "softmax", "st.global.f32", "for: bra for; st.global.f32")
 	s.config.Ops[0].Kernel.Budget = 1 << 16
 	rec, err := harness(t, "allclose-1e-2").run(t.Context(), s)
 	if err != nil || rec.First != 1 || rec.Reason != "over_budget" {
+		t.Errorf("%+v, %v", rec, err)
+	}
+	s = softmax(t, "trap", "softmax", "st.global.f32", "trap; st.global.f32")
+	rec, err = harness(t, "allclose-1e-2").run(t.Context(), s)
+	if err != nil || rec.First != 1 || rec.Reason != "trap" {
 		t.Errorf("%+v, %v", rec, err)
 	}
 }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gpuemu/bench/detection/record"
+	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/ptxvm"
+	"gpuemu/internal/runner"
+	"gpuemu/internal/tensor"
+	"gpuemu/internal/verdict"
+)
+
+// TestDraw: inputs of every operator stay within their domains, whatever source they come from, in any layout, so that
+// the reference takes them.
+func TestDraw(t *testing.T) {
+	sources := map[string]source{"specials": func(r *rand.Rand) float64 { return specials[r.IntN(len(specials))] },
+		"randn": randn, "rand": rand01}
+	strided := 0
+	for _, op := range oracle.Ops() {
+		program, err := op.Program()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &subject{entry: op, program: program}
+		for name, from := range sources {
+			r := rand.New(rand.NewPCG(1, stream(name)))
+			d := op.Schema.AllowedDTypes()[0]
+			sh, ok := s.nearest(smallShapes(op)[0])
+			if !ok {
+				t.Fatalf("%s: no shape", op.Name)
+			}
+			memory := func(d dtype.DType, s tensor.Shape) (*tensor.Tensor, error) { return anyLayout(r, d, s) }
+			in, err := s.draw(r, d, sh, memory, func(*rand.Rand) source { return from })
+			if err != nil {
+				t.Errorf("%s from %s: %v", op.Name, name, err)
+				continue
+			}
+			if _, err := oracle.Evaluate(op, in.inputMap(), in.attrs, d); err != nil {
+				t.Errorf("%s from %s: %v", op.Name, name, err)
+			}
+			for i, x := range in.inputs {
+				if !x.Tensor.IsContiguous() {
+					strided++
+				}
+				checkDomain(t, op.Name, &op.Schema.Inputs[i], x.Tensor.Float64s())
+			}
+		}
+	}
+	if strided < 10 {
+		t.Errorf("%d inputs are not contiguous", strided)
+	}
+}
+
+func checkDomain(t *testing.T, op string, in *opspec.Input, values []float64) {
+	t.Helper()
+	dom := &in.Domain
+	for _, v := range values {
+		switch finite := !math.IsNaN(v) && !math.IsInf(v, 0); {
+		case !finite && (dom.Finite || dom.Bounded()), dom.Bounded() && (v < dom.Min || v > dom.Max), dom.NonZero && v == 0,
+			in.Role == opspec.RoleScale && v <= 0:
+			t.Errorf("%s: input %s has %v outside of its domain", op, in.Name, v)
+			return
+		}
+	}
+}
+
+// TestSample: samples are legal, of limited size, differ from each other, and have strides only where a launch takes
+// them; the same number gives the same sample.
+func TestSample(t *testing.T) {
+	s := softmax(t, "base", "softmax")
+	k, err := s.open(ptxvm.NoChecks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &comparison{base: k, dtypes: s.dtypes}
+	seen, large := map[string]bool{}, 0
+	for i := range 200 {
+		in, err := c.sample(rand.New(rand.NewPCG(1, uint64(i))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := c.sample(rand.New(rand.NewPCG(1, uint64(i))))
+		if err != nil || again.String() != in.String() ||
+			string(again.inputs[0].Tensor.Data) != string(in.inputs[0].Tensor.Data) {
+			t.Fatalf("sample %d: %s, then %s, %v", i, in, again, err)
+		}
+		n := in.inputs[0].Tensor.Elems()
+		if n < 1 || n > largeWork || !in.inputs[0].Tensor.IsContiguous() {
+			t.Errorf("sample %d: %s has %d elements", i, in, n)
+		}
+		if n > usualWork {
+			large++
+		}
+		seen[in.String()] = true
+	}
+	if len(seen) < 150 || large == 0 || large > 40 {
+		t.Errorf("%d different shapes of 200, %d large ones", len(seen), large)
+	}
+}
+
+// TestTrialText: a trial tells what it was run on.
+func TestTrialText(t *testing.T) {
+	x := tensor.New(dtype.Float32, tensor.MustShape(2, 3))
+	view, err := x.Transpose(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := &trial{dtype: dtype.Float32, dims: map[string]int{"B": 1, "A": 2}, attrs: opspec.Attrs{"eps": 1e-5},
+		inputs: []tensor.Named{{Name: "x", Tensor: view}, {Name: "y", Tensor: x}}}
+	if got, want := in.String(), "dtype=float32 A:2 B:1 eps:1e-05 x.strides:[1 3]"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestShrink: sizes shrink until the work is small enough, and not below what a dimension allows.
+func TestShrink(t *testing.T) {
+	schema := &opspec.Schema{Dims: []opspec.Dim{{Name: "A", Min: 8}, {Name: "B"}}}
+	dims := map[string]int{"A": 64, "B": 1000}
+	shrink(rand.New(rand.NewPCG(1, 1)), schema, dims, 100)
+	if dims["A"]*dims["B"] > 100 || dims["A"] < 8 || dims["B"] < 1 {
+		t.Errorf("%v", dims)
+	}
+}
+
+// TestFirstDifference: bits count, all of them.
+func TestFirstDifference(t *testing.T) {
+	values := func(v ...float64) tensor.Named {
+		return tensor.Named{Name: "y", Tensor: tensor.FromFloat64s(dtype.Float32, tensor.MustShape(2, 2), v)}
+	}
+	if got := firstDifference(values(1, 2, 3, 0), values(1, 2, 3, 0)); got != "" {
+		t.Errorf("the same bits: %q", got)
+	}
+	got := firstDifference(values(1, 2, 3, 0), values(1, 2, 3, math.Copysign(0, -1)))
+	if want := "y[1 1]: base 0x0, mutant 0x80000000"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestFindings: kinds are noted once.
+func TestFindings(t *testing.T) {
+	rec, reply := &record.Record{}, &runner.Reply{}
+	for _, kind := range []string{"race", "oob_read", "race"} {
+		reply.Findings = append(reply.Findings, verdict.Finding{Kind: kind})
+	}
+	noteFindings(rec, reply)
+	noteFindings(rec, reply)
+	if len(rec.Findings) != 2 || rec.Findings[0] != "oob_read" {
+		t.Errorf("%v", rec.Findings)
+	}
+}
