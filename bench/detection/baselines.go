@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -168,6 +169,14 @@ func (b *baseline) formats(s *subject) (list []dtype.DType) {
 	return list
 }
 
+// choose takes the harness's values; scales are what takes quantised values to those of activations.
+func (b *baseline) choose(_ *rand.Rand, in *opspec.Input) source {
+	if in.Role == opspec.RoleScale {
+		return func(r *rand.Rand) float64 { return (math.Abs(b.values(r)) + 0.1) / 64 }
+	}
+	return b.values
+}
+
 // plan lists the trials of a harness on a subject; none where it knows none of the subject's number formats.
 func (b *baseline) plan(s *subject) (list []planned) {
 	formats := b.formats(s)
@@ -215,7 +224,7 @@ func (b *baseline) run(ctx context.Context, s *subject) (*record.Record, error) 
 		if !ok {
 			return nil, fmt.Errorf("%s: %s has no legal shape near %v", s.id, b.name, p.shape.dims)
 		}
-		t, err := s.draw(r, p.dtype, legal, dense, func(*rand.Rand) source { return b.values })
+		t, err := s.draw(r, p.dtype, legal, dense, b.choose)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.id, b.name, err)
 		}

@@ -27,9 +27,9 @@ import (
 // Sizes of samples, as products of all free dimensions, which are about the work of a launch: most are small, so that
 // thousands take seconds, and one in fewLarge is large enough for many tiles along every axis.
 const (
-	usualWork = 1 << 15
+	usualWork = 1 << 13
 	largeWork = 1 << 20
-	fewLarge  = 16
+	fewLarge  = 32
 )
 
 // watchEvery is how many samples are launched for each that is also looked at for accesses out of bounds.
@@ -230,7 +230,7 @@ var specials = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-
 	1e-38, 6e-8, 1e-45}
 
 // anySource chooses how the values of one tensor are drawn.
-func anySource(r *rand.Rand) source {
+func anySource(r *rand.Rand, _ *opspec.Input) source {
 	switch r.IntN(8) {
 	case 0:
 		return uniform10

@@ -24,9 +24,12 @@ func dense(d dtype.DType, s tensor.Shape) (*tensor.Tensor, error) {
 	return tensor.Allocate(d, s, tensor.Contiguous, tensor.LayoutParams{})
 }
 
-// draw makes the inputs of a trial. choose gives the source of each input's values, in the order of the schema.
+// choice says how the values of an input are drawn.
+type choice func(r *rand.Rand, in *opspec.Input) source
+
+// draw makes the inputs of a trial, in the order of the schema.
 func (s *subject) draw(
-	r *rand.Rand, d dtype.DType, sh shape, memory allocate, choose func(r *rand.Rand) source,
+	r *rand.Rand, d dtype.DType, sh shape, memory allocate, choose choice,
 ) (*trial, error) {
 	t := &trial{dtype: d, attrs: s.allAttrs(sh.attrs)}
 	var err error
@@ -50,7 +53,7 @@ func (s *subject) draw(
 		if in.Role == opspec.RoleIndex {
 			err = s.fillIndex(r, i, t, x)
 		} else {
-			fill(r, in, x, choose(r))
+			fill(r, in, x, choose(r, in))
 		}
 		if err != nil {
 			return nil, err
@@ -110,8 +113,8 @@ func inside(r *rand.Rand, in *opspec.Input, d dtype.DType, v float64) float64 {
 	if dom.Finite || dom.Bounded() {
 		v = max(-d.MaxFinite(), min(v, d.MaxFinite()))
 	}
-	if in.Role == opspec.RoleScale { // positive, and about what takes quantised values to those of activations
-		v = (min(math.Abs(v), 100) + 0.1) / 64
+	if in.Role == opspec.RoleScale {
+		v = max(math.Abs(v), d.SmallestNormal())
 	}
 	if dom.Bounded() && (v < dom.Min || v > dom.Max) {
 		if math.IsInf(dom.Min, 0) || math.IsInf(dom.Max, 0) {

@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"gpuemu/bench/detection/record"
@@ -157,7 +158,7 @@ func run(args []string, messages io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(st.dir)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return r.execute(ctx, st, list, messages)
 }

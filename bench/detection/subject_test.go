@@ -103,7 +103,7 @@ func TestBaselineMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	in, err := silent.draw(rand.New(rand.NewPCG(1, 1)), dtype.Float32, shape{dims: map[string]int{"B": 1, "S": 1, "H": 3}},
-		dense, func(*rand.Rand) source { return randn })
+		dense, harness(t, "geak").choose)
 	if err != nil {
 		t.Fatal(err)
 	}
