@@ -250,6 +250,27 @@ func nanInjected(s *source) fillFunc {
 	}
 }
 
+// masked gives a quarter of the rows (by a draw) a run of -Inf of any length at one end, and leaves them a finite value.
+func masked(s *source) fillFunc {
+	fill := uniform(s)
+	return func(dst []float64, row int) {
+		fill(dst, row)
+		stretch(s, dst)
+		u := s.r.Uint64()
+		if !s.nonFinite || u&3 != 0 || len(dst) < 2 {
+			return
+		}
+		k := 1 + int(u>>3%uint64(len(dst)-1))
+		run := dst[:k]
+		if u&4 != 0 {
+			run = dst[k:]
+		}
+		for i := range run {
+			run[i] = math.Inf(-1)
+		}
+	}
+}
+
 // offset draws a mean of ±2^k, with k up to where the dtype can still tell values a few units apart, and adds U[-1,1).
 //
 // Half of the tensors have one mean for all rows: a statistic over several rows (groupnorm) would be dominated by the

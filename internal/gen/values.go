@@ -56,7 +56,12 @@ var distributions = [...]distribution{
 	{
 		Named: Named{"uniform", "U[-10,10) (8-bit integers: their whole range), as the published fuzzer draws, for " +
 			"whatever is wrong on ordinary values"},
-		weight: 10, weightRole: 20, start: uniform, finish: stretch,
+		weight: 5, weightRole: 20, start: uniform, finish: stretch,
+	},
+	{
+		Named: Named{"masked", "uniform values; a quarter of the rows begin or end with a run of -Inf, as scores behind a " +
+			"mask do, for online reductions that subtract a maximum of -Inf from itself"},
+		weight: 5, rowwise: true, nonFinite: true, start: masked,
 	},
 	{
 		Named: Named{"normal", "standard normal, for wrong formulas and constants at the magnitudes real activations " +

@@ -60,8 +60,8 @@ func numbers() []dtype.DType {
 func TestDistributions(t *testing.T) {
 	checks := map[string]func(t *testing.T, d dtype.DType, rows [][]float64){
 		"uniform": checkUniform, "normal": checkNormal, "boundary": checkBoundary, "adversarial": checkAdversarial,
-		"nan_injected": checkNaNInjected, "offset": checkOffset, "near_eps": checkNearEps, "rising_max": checkRisingMax,
-		"cancelling": checkCancelling, "ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse,
+		"nan_injected": checkNaNInjected, "masked": checkMasked, "offset": checkOffset, "near_eps": checkNearEps,
+		"rising_max": checkRisingMax, "cancelling": checkCancelling, "ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse,
 	}
 	for i := range distributions {
 		name := distributions[i].Name
@@ -229,6 +229,34 @@ func checkNaNInjected(t *testing.T, d dtype.DType, rows [][]float64) {
 	within(t, "share of non-finite values", share(rows, func(x float64) bool { return !isFinite(x) }), 0.025, 0.05)
 	within(t, "share of zeros", share(rows, func(x float64) bool { return x == 0 }), 0.005, 0.04)
 	within(t, "share of NaN", share(rows, math.IsNaN), 0.005, 0.05)
+}
+
+func checkMasked(t *testing.T, d dtype.DType, rows [][]float64) {
+	if !d.IsFloat() {
+		checkUniform(t, d, rows)
+		return
+	}
+	isMasked := func(x float64) bool { return math.IsInf(x, -1) || math.IsNaN(x) } // NaN where a format has no infinities
+	masked := share(rows, isMasked)
+	within(t, "share of -Inf", masked, 0.06, 0.2)
+	within(t, "share of the rest", share(rows, func(x float64) bool { return math.Abs(x) <= 10 }), 1-masked, 1-masked)
+	ends := map[[2]bool]int{}
+	for _, row := range rows {
+		changes := 0
+		for i := range row[1:] {
+			if isMasked(row[i]) != isMasked(row[i+1]) {
+				changes++
+			}
+		}
+		first, last := isMasked(row[0]), isMasked(row[len(row)-1])
+		if changes > 1 || changes == 0 && first {
+			t.Fatalf("-Inf in %d runs, want one at an end and finite values beside it: %v", changes, row)
+		}
+		ends[[2]bool{first, last}]++
+	}
+	if ends[[2]bool{true, false}] == 0 || ends[[2]bool{false, true}] == 0 || ends[[2]bool{}] == 0 {
+		t.Errorf("ends of rows that are masked: %v, want all kinds", ends)
+	}
 }
 
 func checkOffset(t *testing.T, d dtype.DType, _ [][]float64) {
