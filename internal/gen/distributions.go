@@ -250,7 +250,7 @@ func nanInjected(s *source) fillFunc {
 	}
 }
 
-// masked gives a quarter of the rows (by a draw) a run of -Inf of any length at one end, and leaves them a finite value.
+// masked gives a quarter of the rows (by a draw) a run of -Inf of any length at one end; one value stays finite.
 func masked(s *source) fillFunc {
 	fill := uniform(s)
 	return func(dst []float64, row int) {

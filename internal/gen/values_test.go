@@ -61,7 +61,8 @@ func TestDistributions(t *testing.T) {
 	checks := map[string]func(t *testing.T, d dtype.DType, rows [][]float64){
 		"uniform": checkUniform, "normal": checkNormal, "boundary": checkBoundary, "adversarial": checkAdversarial,
 		"nan_injected": checkNaNInjected, "masked": checkMasked, "offset": checkOffset, "near_eps": checkNearEps,
-		"rising_max": checkRisingMax, "cancelling": checkCancelling, "ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse,
+		"rising_max": checkRisingMax, "cancelling": checkCancelling,
+		"ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse,
 	}
 	for i := range distributions {
 		name := distributions[i].Name
