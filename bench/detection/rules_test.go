@@ -150,3 +150,25 @@ func TestNearest(t *testing.T) {
 		t.Errorf("nearest of D = 33: %v, %v", got.dims, ok)
 	}
 }
+
+// TestBenchmarked: KernelBench has sizes that are not powers of two, and they are not rounded to such.
+func TestBenchmarked(t *testing.T) {
+	for name, want := range map[string][]sizes{
+		"gelu": {{"H": 768, "S": 64}}, "log_softmax": {{"H": 768}}, "l2norm": {{"H": 1023}}, "layernorm": {{"H": 1024}},
+		"sum": {{"H": 1024, "S": 63}}, "matmul": {{"M": 128, "K": 128, "N": 128}, {"M": 77, "K": 133, "N": 97}},
+	} {
+		op, _ := oracle.Lookup(name)
+		got := kernelBenchShape(op)
+		if len(got) != len(want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+			continue
+		}
+		for i := range want {
+			for dim, n := range want[i] {
+				if got[i].dims[dim] != n {
+					t.Errorf("%s: %v, want %v", name, got[i].dims, want[i])
+				}
+			}
+		}
+	}
+}

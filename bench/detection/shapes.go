@@ -88,12 +88,23 @@ var small = map[string][]sizes{
 // oneShape is the regular shape.
 func oneShape(op *oracle.Op) []shape { return variants(op, nil) }
 
-// kernelBenchShape is the regular shape; KernelBench's l2norm is the one problem of its kind with an odd size (65535).
+// benchmarked are sizes of KernelBench's problems that are not powers of two, as its level 1 has them: activations and
+// softmax on 4096 × 393216, which is 3 · 2^17 (19 to 32), matrices of 8205 × 2949 by 2949 × 5921 beside regular ones (8
+// of 1 to 18), l2norm on rows of 65535 (39), reductions of 128 × 4096 × 4095 over the 4096 (47 to 53).
+var benchmarked = map[string][]sizes{
+	"activation": {{"H": 768}},
+	"softmax":    {{"H": 768}},
+	"matmul":     {{}, {"M": 77, "K": 133, "N": 97}},
+	"l2norm":     {{"H": 1023}},
+	"reduce":     {{"S": 63}},
+}
+
+// kernelBenchShape is the regular shape, or what KernelBench has in its place.
 func kernelBenchShape(op *oracle.Op) []shape {
-	if op.Name == "l2norm" {
-		return variants(op, []sizes{{"H": 1023}})
+	if list, ok := benchmarked[op.Name]; ok {
+		return variants(op, list)
 	}
-	return oneShape(op)
+	return variants(op, benchmarked[op.Family])
 }
 
 // twoByTwo are the regular shape, with half the rows, with half the columns, and with both.

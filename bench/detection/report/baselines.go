@@ -21,15 +21,15 @@ var harnesses = []harness{
 		"most repositories do"},
 	{"assert-close", "one-shape assert_close", "the same with the defaults of torch.testing.assert_close by number " +
 		"format"},
-	{"kernelbench", "KernelBench", "423217d: one shape, torch.rand (never negative), 5 seeds, allclose with atol = " +
-		"rtol = 1e-4 for float32, 1e-2 for float16 and bfloat16"},
+	{"kernelbench", "KernelBench", "423217d: the shapes of its problems, torch.rand (never negative), 5 seeds, " +
+		"allclose with atol = rtol = 1e-4 for float32, 1e-2 for float16 and bfloat16"},
 	{"robust-kbench", "robust-kbench", "078f5ba: 2 × 2 regular configurations, 5 seeds, the kernel runs twice, float32 " +
 		"alone, allclose 1e-5"},
-	{"geak", "GEAK-eval", "453b021: one shape, one seed, allclose with atol 1e-3 and rtol 1e-1"},
+	{"geak", "GEAK-eval", "453b021: four regular shapes, one seed, allclose with atol 1e-3 and rtol 1e-1"},
 	{"flashinfer-bench", "flashinfer-bench", "40e6ca7: shapes as of servers, 3 trials; an element is bad where its " +
 		"absolute and its relative error exceed 1e-2; values that are not finite are refused; 95 % must be good for MoE " +
 		"and few bits, else all"},
-	{"gpu-mode", "GPU MODE", "f83cb92: a list of shapes, a seed each, atol + rtol·|ref| of 1e-3 for float32 and " +
+	{"gpu-mode", "GPU MODE", "f83cb92: a list of shapes, three seeds each, atol + rtol·|ref| of 1e-3 for float32 and " +
 		"2e-2 for 16 bits, the same positions of NaN and infinities"},
 	{"backendbench", "BackendBench", "66e0dbc: small shapes as of OpInfo, odd ones among them, values in [-9, 9], " +
 		"assert_close 1e-2 with equal NaN"},
