@@ -201,22 +201,28 @@ const (
 	unended                      // equal bits, but a launch of the mutant did not come to its end
 )
 
-// difference of a mutant from its base.
+// difference of a mutant from its base. A tool that complains of the base itself says nothing of the mutant.
 func (d *dataset) difference(id string) difference {
 	sampled, lost := unsampled, false
 	for _, run := range []string{record.Equivalence, record.DeviceEquivalence} {
 		for _, setting := range d.settings(run) {
-			if o := d.of(run, setting, id); o != nil && o.cases > 0 {
-				if o.first != never {
-					return inBits
-				}
-				lost = lost || run == record.Equivalence && o.notRun > 0
+			o := d.of(run, setting, id)
+			switch {
+			case o == nil:
+			case o.first != never:
+				return inBits
+			case o.compared() > 0:
 				sampled = equivalent
 			}
+			lost = lost || o != nil && run == record.Equivalence && o.notRun > 0
 		}
 	}
 	for _, setting := range d.settings(record.Sanitizer) {
-		if o := d.of(record.Sanitizer, setting, id); o != nil && o.failed > 0 {
+		o := d.of(record.Sanitizer, setting, id)
+		if o == nil || o.failed == 0 {
+			continue
+		}
+		if base := d.of(record.Sanitizer, setting, d.byID[id].kernel); base == nil || base.failed == 0 {
 			return inMemory
 		}
 	}
@@ -226,12 +232,15 @@ func (d *dataset) difference(id string) difference {
 	return sampled
 }
 
+// compared is how many cases say something: they ran, and were decided.
+func (o *outcome) compared() int { return o.cases - o.notRun - o.undecided }
+
 // samples says how many samples of which run showed no difference.
 func (d *dataset) samples(run, id string) int {
 	n := 0
 	for _, setting := range d.settings(run) {
 		if o := d.of(run, setting, id); o != nil {
-			n += o.cases - o.notRun
+			n += o.compared()
 		}
 	}
 	return n
@@ -270,7 +279,7 @@ func (d *dataset) judgeOurs() judge {
 func (d *dataset) judgeSetting(run, setting string) judge {
 	return func(id string) *outcome {
 		o := d.of(run, setting, id)
-		if o == nil || o.cases == 0 { // no number format that the setting has
+		if o == nil || o.cases == o.notRun { // no number format that the setting has, or nothing came to its end
 			return nil
 		}
 		return o

@@ -26,17 +26,22 @@ func small(t *testing.T, mutants []string, list ...record.Record) *dataset {
 
 // TestCasesThatDidNotRun: they are no samples, no cases of a correct kernel, and a kernel that has some is listed.
 func TestCasesThatDidNotRun(t *testing.T) {
-	d := small(t, []string{"k.a.1", "k.a.2"},
+	d := small(t, []string{"k.a.1", "k.a.2", "k.a.3"},
 		record.Record{Run: record.Equivalence, ID: "k.a.1", Cases: 10, NotRun: 1},
-		record.Record{Run: record.DeviceEquivalence, ID: "k.a.2", Cases: 10, NotRun: 4},
+		record.Record{Run: record.DeviceEquivalence, ID: "k.a.2", Cases: 10, NotRun: 2, Undecided: 2},
+		record.Record{Run: record.DeviceEquivalence, ID: "k.a.3", Cases: 10, NotRun: 4, Undecided: 6},
 		record.Record{Run: record.FalseAlarms, Setting: "mixed", ID: "k", Cases: 200, NotRun: 3},
 		record.Record{Run: record.Baselines, Setting: "robust-kbench", ID: "k.a.1"},
+		record.Record{Run: record.Baselines, Setting: "robust-kbench", ID: "k.a.2", Cases: 3, NotRun: 3},
 	)
 	if got := d.difference("k.a.1"); got != unended {
 		t.Errorf("difference of a mutant that did not end = %d, want %d", got, unended)
 	}
 	if got := d.difference("k.a.2"); got != equivalent {
 		t.Errorf("difference of one with samples that the base did not run = %d, want %d", got, equivalent)
+	}
+	if got := d.difference("k.a.3"); got != unsampled {
+		t.Errorf("difference of one without a sample that was decided = %d, want %d", got, unsampled)
 	}
 	if got := d.samples(record.DeviceEquivalence, "k.a.2"); got != 6 {
 		t.Errorf("samples = %d, want 6", got)
@@ -47,8 +52,26 @@ func TestCasesThatDidNotRun(t *testing.T) {
 	if got := d.alarmed(); len(got) != 1 || got[0].id != "k" {
 		t.Errorf("alarmed() = %v, want k", got)
 	}
-	if o := d.judgeSetting(record.Baselines, "robust-kbench")("k.a.1"); o != nil {
-		t.Errorf("a harness without a case has judged: %+v", o)
+	for _, id := range []string{"k.a.1", "k.a.2"} {
+		if o := d.judgeSetting(record.Baselines, "robust-kbench")(id); o != nil {
+			t.Errorf("a harness without a case of %s has judged: %+v", id, o)
+		}
+	}
+}
+
+// TestSanitizedBase: what a tool says of the base kernel, too, is no fault of the mutant.
+func TestSanitizedBase(t *testing.T) {
+	d := small(t, []string{"k.a.1", "k.a.2"},
+		record.Record{Run: record.Equivalence, ID: "k.a.1", Cases: 10}, record.Record{Run: record.Equivalence, ID: "k.a.2",
+			Cases: 10},
+		record.Record{Run: record.Sanitizer, Setting: "racecheck", ID: "k", Cases: 4, Failed: 1, First: 1},
+		record.Record{Run: record.Sanitizer, Setting: "memcheck", ID: "k", Cases: 4},
+		record.Record{Run: record.Sanitizer, Setting: "racecheck", ID: "k.a.1", Cases: 4, Failed: 1, First: 1},
+		record.Record{Run: record.Sanitizer, Setting: "memcheck", ID: "k.a.2", Cases: 4, Failed: 1, First: 1})
+	for id, want := range map[string]difference{"k.a.1": equivalent, "k.a.2": inMemory} {
+		if got := d.difference(id); got != want {
+			t.Errorf("difference(%s) = %d, want %d", id, got, want)
+		}
 	}
 }
 
