@@ -2,7 +2,7 @@
 
 usage: corpus.py [--budget SECONDS] [--workers N] [--held-out]
        corpus.py --equivalence IDS...    mutant against base kernel, bit by bit
-       corpus.py --sanitize IDS...       mutants under compute-sanitizer
+       corpus.py --sanitize IDS...       mutants and their base kernels under compute-sanitizer
        corpus.py --dry ...               any of these in the emulator, where there is no GPU
 
 IDS are files with an id a line, or `missed` (mutants that device.jsonl has without a failure) or `equal` (those that
@@ -88,7 +88,9 @@ class Worker:
         """The row of a job."""
         pool.say(f"job {job['name']}")  # the log then says what was begun
         subject = self.corpus.subjects[job["id"]]
-        launcher = Launcher(self.backend, self.corpus, subject, job["schema"])
+        # What is held against a mutant is compiled as it is: the code for another architecture may round otherwise.
+        arch = "" if job["run"] == "device" else "sm_80"
+        launcher = Launcher(self.backend, self.corpus, subject, job["schema"], arch)
         session = self._session(job, launcher)
         try:
             if job["run"] == "device":
@@ -96,8 +98,7 @@ class Worker:
             if job["run"] == "sanitizer":
                 return prepare(job, session, launcher)
             base = self.corpus.subjects[subject.kernel]
-            # Both as the mutant is compiled: the code for another architecture may round otherwise.
-            other = Launcher(self.backend, self.corpus, base, job["schema"], "sm_80")
+            other = Launcher(self.backend, self.corpus, base, job["schema"], arch)
             return compare(job, session, launcher, other)
         finally:
             alive = session.alive
@@ -371,6 +372,8 @@ def main() -> None:
         run = pool.Pool(os.path.abspath(__file__), sys.argv[1:], home, deadline, lambda row: None)
         if args.sanitize:
             subjects = listed(args.sanitize, corpus, args.held_out)
+            # What a tool says of the base kernel, too, is no fault of the mutant.
+            subjects += [corpus.subjects[name] for name in dict.fromkeys(s.kernel for s in subjects)]
             jobs = [job_of(s, "sanitizer", sanitized.LAUNCHES, args.seed, folder=f"{home.path}/launches/{s.id}",
                            dtypes=[s.dtypes[0]], dtype=s.dtypes[0]) for s in subjects]  # fmt: skip
         elif args.equivalence:

@@ -5,7 +5,7 @@
 #
 #	CHECK_SECONDS        every base kernel and mutant on the cases of the emulator's study
 #	EQUIVALENCE_SECONDS  mutants that none of these cases showed to be wrong, bit by bit against their base kernels
-#	SANITIZE_SECONDS     mutants that gave the same bits everywhere, under compute-sanitizer
+#	SANITIZE_SECONDS     mutants that gave the same bits everywhere, and their bases, under compute-sanitizer
 #
 # IDS names a file with further mutants for the last two, an id a line: those that are equal in the emulator. Arguments
 # go to all three (--held-out, --only, --workers, --dry: bench/device/corpus.py --help). Records go to $OUT, default
@@ -29,5 +29,5 @@ step() {
 }
 step "values and guards" check --budget "${CHECK_SECONDS:-270}" "$@"
 step "bit by bit" equivalence --budget "${EQUIVALENCE_SECONDS:-50}" --equivalence missed ${IDS:+"$IDS"} "$@"
-step "compute-sanitizer" sanitize --budget "${SANITIZE_SECONDS:-100}" --sanitize equal ${IDS:+"$IDS"} "$@"
+step "compute-sanitizer" sanitize --budget "${SANITIZE_SECONDS:-130}" --sanitize equal ${IDS:+"$IDS"} "$@"
 exit $failed

@@ -36,7 +36,8 @@ const (
 	Equivalence = "equivalence"
 	// Device: mutants and base kernels on a GPU, on the cases of the runs ours and false-alarms.
 	Device = "device"
-	// Sanitizer: mutants under compute-sanitizer; Setting is its tool, Failed says how many launches it complained of.
+	// Sanitizer: mutants and their bases under compute-sanitizer; Setting is its tool, Failed says how many launches it
+	// complained of.
 	Sanitizer = "sanitizer"
 	// DeviceEquivalence is Equivalence on a GPU.
 	DeviceEquivalence = "device-equivalence"

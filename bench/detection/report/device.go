@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"gpuemu/bench/detection/record"
 )
@@ -204,7 +205,7 @@ func (d *dataset) notComparedSection(p *page) {
 	p.table(t, "Everything was.")
 }
 
-// sanitizerSection lists mutants whose outputs are those of their base, and what compute-sanitizer says of them.
+// sanitizerSection lists mutants whose outputs are those of their base, and what compute-sanitizer says of both.
 func (d *dataset) sanitizerSection(p *page) {
 	tools := d.settings(record.Sanitizer)
 	if len(tools) == 0 {
@@ -212,9 +213,9 @@ func (d *dataset) sanitizerSection(p *page) {
 	}
 	p.heading(2, "compute-sanitizer on mutants with equal outputs")
 	p.para("A mutant whose outputs are those of its base may still touch memory that is not its own. What NVIDIA's " +
-		"tool says of it decides whether it counts as wrong.")
-	t := newTable(append([]string{"mutant", "what is wrong"}, tools...)...)
-	for _, m := range d.mutants {
+		"tool says of it decides whether it counts as wrong; a complaint of a tool that has one of the base, too, does not.")
+	t := newTable(append([]string{"kernel", "what is wrong"}, tools...)...)
+	for _, m := range slices.Concat(d.bases, d.mutants) {
 		row, ran := []any{code(m.id), m.what}, false
 		for _, tool := range tools {
 			o := d.of(record.Sanitizer, tool, m.id)
@@ -224,10 +225,10 @@ func (d *dataset) sanitizerSection(p *page) {
 				continue
 			case o.failed > 0:
 				row = append(row, fmt.Sprintf("**%d of %d**: %s", o.failed, o.cases, o.parts[0].Reason))
-			case o.notRun > 0:
+			case o.cases == o.notRun:
 				row = append(row, "not run")
 			default:
-				row = append(row, fmt.Sprintf("0 of %d", o.cases))
+				row = append(row, fmt.Sprintf("0 of %d", o.cases-o.notRun))
 			}
 			ran = true
 		}
