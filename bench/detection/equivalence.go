@@ -162,7 +162,11 @@ func (c *comparison) sample(r *rand.Rand) (*trial, error) {
 				sh.dims[d.Name] = drawSize(r, d)
 			}
 		}
-		shrink(r, s.entry.Schema, sh.dims, work)
+		spared := "" // every other time one axis keeps its length: many tiles along it, for little work
+		if names := sortedKeys(sh.dims); r.IntN(2) == 0 && len(names) > 0 {
+			spared = names[r.IntN(len(names))]
+		}
+		shrink(r, s.entry.Schema, sh.dims, work, spared)
 		if _, err := s.program.Derive(sh.dims, s.allAttrs(sh.attrs)); err != nil {
 			continue // sizes that do not go together: draw again
 		}
@@ -189,26 +193,27 @@ func drawSize(r *rand.Rand, d *opspec.Dim) int {
 	return max(low, n)
 }
 
-// shrink halves sizes, a random one at a time, until their product is at most work.
-func shrink(r *rand.Rand, schema *opspec.Schema, dims map[string]int, work int) {
-	var names []string
-	for i := range schema.Dims {
-		if _, free := dims[schema.Dims[i].Name]; free {
-			names = append(names, schema.Dims[i].Name)
-		}
-	}
-	for range 1000 {
+// shrink halves sizes, a random one at a time, until their product is at most work. One size may be spared as long as
+// others can be halved.
+func shrink(r *rand.Rand, schema *opspec.Schema, dims map[string]int, work int, spared string) {
+	for {
 		product := 1
 		for _, n := range dims {
 			product *= n
 		}
-		if product <= work {
+		var names []string // that can be halved
+		for i := range schema.Dims {
+			if d := &schema.Dims[i]; dims[d.Name]/2 >= max(1, d.Min) {
+				names = append(names, d.Name)
+			}
+		}
+		if i := slices.Index(names, spared); i >= 0 && len(names) > 1 {
+			names = slices.Delete(names, i, i+1)
+		}
+		if product <= work || len(names) == 0 {
 			return
 		}
-		name := names[r.IntN(len(names))]
-		if dim, _ := schema.Dim(name); dims[name]/2 >= max(1, dim.Min) {
-			dims[name] /= 2
-		}
+		dims[names[r.IntN(len(names))]] /= 2
 	}
 }
 
@@ -230,7 +235,7 @@ var specials = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-
 	1e-38, 6e-8, 1e-45}
 
 // anySource chooses how the values of one tensor are drawn.
-func anySource(r *rand.Rand, _ *opspec.Input) source {
+func anySource(r *rand.Rand, _ *opspec.Input, row int) source {
 	switch r.IntN(8) {
 	case 0:
 		return uniform10
@@ -256,6 +261,35 @@ func anySource(r *rand.Rand, _ *opspec.Input) source {
 			}
 			return 0
 		}
+	case 6:
+		return masked(row)
 	}
 	return randn
+}
+
+// masked draws rows of normal values of which every other one has -Inf at its begin or its end, as scores behind a mask
+// are: on any length, whole tiles and whole rows among them.
+func masked(row int) source {
+	at, from, to := 0, 0, 0 // place in the row; where the run of this row begins and ends
+	return func(r *rand.Rand) float64 {
+		if at == 0 {
+			from, to = 0, 0
+			switch n := 1 + r.IntN(row); r.IntN(4) {
+			case 0:
+				to = n
+			case 1:
+				from, to = row-n, row
+			case 2: // nothing of the row is left
+				if r.IntN(8) == 0 {
+					to = row
+				}
+			}
+		}
+		i := at
+		at = (at + 1) % row
+		if i >= from && i < to {
+			return math.Inf(-1)
+		}
+		return r.NormFloat64()
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -35,7 +36,7 @@ func TestDraw(t *testing.T) {
 				t.Fatalf("%s: no shape", op.Name)
 			}
 			memory := func(d dtype.DType, s tensor.Shape) (*tensor.Tensor, error) { return anyLayout(r, d, s) }
-			in, err := s.draw(r, d, sh, memory, func(*rand.Rand, *opspec.Input) source { return from })
+			in, err := s.draw(r, d, sh, memory, func(*rand.Rand, *opspec.Input, int) source { return from })
 			if err != nil {
 				t.Errorf("%s from %s: %v", op.Name, name, err)
 				continue
@@ -121,9 +122,56 @@ func TestTrialText(t *testing.T) {
 func TestShrink(t *testing.T) {
 	schema := &opspec.Schema{Dims: []opspec.Dim{{Name: "A", Min: 8}, {Name: "B"}}}
 	dims := map[string]int{"A": 64, "B": 1000}
-	shrink(rand.New(rand.NewPCG(1, 1)), schema, dims, 100)
+	shrink(rand.New(rand.NewPCG(1, 1)), schema, dims, 100, "")
 	if dims["A"]*dims["B"] > 100 || dims["A"] < 8 || dims["B"] < 1 {
 		t.Errorf("%v", dims)
+	}
+	for spared, want := range map[string]sizes{"A": {"A": 64, "B": 1}, "B": {"A": 8, "B": 12}} {
+		dims := map[string]int{"A": 64, "B": 100}
+		if shrink(rand.New(rand.NewPCG(1, 1)), schema, dims, 100, spared); !maps.Equal(dims, want) {
+			t.Errorf("with %s spared: %v, want %v", spared, dims, want)
+		}
+	}
+	dims = map[string]int{"A": 8, "B": 1}
+	if shrink(rand.New(rand.NewPCG(1, 1)), schema, dims, 1, "A"); dims["A"] != 8 || dims["B"] != 1 {
+		t.Errorf("nothing is left to be shrunk: %v", dims)
+	}
+}
+
+// TestMasked: some rows have a run of -Inf at one end, of any length, and none elsewhere.
+func TestMasked(t *testing.T) {
+	const row = 300
+	r := rand.New(rand.NewPCG(1, 1))
+	from := masked(row)
+	kinds, long := map[[2]bool]int{}, 0
+	for range 400 {
+		values, count := make([]bool, row), 0
+		for i := range values {
+			if values[i] = math.IsInf(from(r), -1); values[i] {
+				count++
+			}
+		}
+		changes := 0
+		for i := range row - 1 {
+			if values[i] != values[i+1] {
+				changes++
+			}
+		}
+		if changes > 1 {
+			t.Fatalf("%d runs", changes)
+		}
+		kinds[[2]bool{values[0], values[row-1]}]++
+		if count >= 128 && count < row {
+			long++
+		}
+	}
+	for _, kind := range [][2]bool{{}, {true, false}, {false, true}, {true, true}} {
+		if n := kinds[kind]; n < 10 || n > 300 {
+			t.Errorf("-Inf at begin and end %v: %d rows of 400", kind, n)
+		}
+	}
+	if long < 40 {
+		t.Errorf("%d rows of 400 have a run of tile length", long)
 	}
 }
 
