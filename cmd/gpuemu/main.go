@@ -28,7 +28,10 @@ func main() {
 		Getenv:  os.Getenv,
 		Version: version,
 		Interrupt: func() (context.Context, context.CancelFunc) {
-			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			if signal.Ignored(syscall.SIGHUP) { // nohup: a run is to outlive its terminal
+				return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			}
+			return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		},
 	})
 	runtime.KeepAlive(keep)

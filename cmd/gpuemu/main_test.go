@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,10 +92,20 @@ func TestStartsQuickly(t *testing.T) {
 	}
 }
 
-// TestInterrupt: Ctrl-C while files are written ends the program with 3 and leaves none that is half written.
+// TestInterrupt: Ctrl-C, or a terminal that is closed, while files are written ends the program with 3 and leaves none
+// that is half written.
 func TestInterrupt(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no signals to send")
+	}
+	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
+		t.Run(s.String(), func(t *testing.T) { interrupt(t, s) })
+	}
+}
+
+func interrupt(t *testing.T, s os.Signal) {
+	if signal.Ignored(s) {
+		t.Skip("the tests run under nohup, and so does the program")
 	}
 	dir := t.TempDir()
 	var stderr strings.Builder
@@ -108,7 +120,7 @@ func TestInterrupt(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+	if err := cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
 	var status *exec.ExitError
