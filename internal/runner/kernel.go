@@ -67,7 +67,11 @@ func newKernel(spec KernelSpec) (*kernelRunner, error) {
 		path = r.abs(l.Source)
 	}
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, diag.Errorf(TargetMissing, "correct the path; it is relative to gpuemu.toml", "there is no file %s", path)
+		hint := "correct the path; it is relative to gpuemu.toml"
+		if strings.ContainsAny(l.PTX, "{}") {
+			hint += "; {dtype} is all that is replaced in it"
+		}
+		return nil, diag.Errorf(TargetMissing, hint, "there is no file %s", path)
 	}
 	if l.PTX == "" || strings.HasSuffix(l.PTX, ".cu") {
 		return r, nil

@@ -73,4 +73,12 @@ func TestPerDType(t *testing.T) {
 		diag.HintOf(err) != "compile the kernel for bfloat16, or leave bfloat16 out of dtypes" {
 		t.Errorf("without a kernel for bfloat16: %v, hint %q", err, diag.HintOf(err))
 	}
+
+	// Another name in braces is none.
+	launch.PTX, launch.Entry = "k.{dtypes}.ptx", "scale"
+	_, err = NewKernel(spec)
+	if diag.CodeOf(err) != TargetMissing ||
+		diag.HintOf(err) != "correct the path; it is relative to gpuemu.toml; {dtype} is all that is replaced in it" {
+		t.Errorf("{dtypes}: %v, hint %q", err, diag.HintOf(err))
+	}
 }
