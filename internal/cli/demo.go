@@ -40,10 +40,16 @@ func demoCommand(t *terminal, env Env) *cobra.Command {
 			"Exit codes: 1 if a bug was missed or a right kernel accused; 3 if a kernel could not be judged; else 0.",
 		Example: "  gpuemu demo\n  gpuemu demo --kernel softmax_row --keep /tmp/softmax\n  gpuemu demo --format json",
 		Args:    codes.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			d := &demonstration{term: t, env: env, asJSON: format.value == "json", keep: keep}
-			if list {
+			switch changed := cmd.Flags().Changed; {
+			case list && (changed("kernel") || changed("keep")):
+				return diag.Errorf(Usage, "gpuemu demo --list has all kernels",
+					"--list runs nothing: it takes no --kernel and no --keep")
+			case list:
 				return d.list()
+			case changed("keep") && keep == "": // an unset variable of a script
+				return diag.Errorf(Usage, "name a new directory", "--keep is empty")
 			}
 			return d.run(kernels)
 		},
@@ -232,9 +238,7 @@ func (d *demonstration) headings(kernel, what string) {
 	switch {
 	case !d.wide() && !d.broken:
 		line += what
-	case !d.wide():
-		line += "reported as"
-	case d.broken:
+	case d.wide() && d.broken:
 		line += pad("smallest failing case", smallColumn) + "diagnosis"
 	}
 	d.term.print("")
@@ -251,9 +255,9 @@ func (d *demonstration) row(r *demo.Row) {
 		d.sound = true
 		d.headings("correct kernel", "what it does")
 	}
-	line := pad(shorten(r.ID, nameColumn-1), nameColumn)
+	line := pad(r.ID, nameColumn) // whole where it can be: --kernel takes it
 	if d.wide() {
-		line += pad(shorten(r.What, whatColumn-2), whatColumn)
+		line = pad(shorten(r.ID, nameColumn-1), nameColumn) + pad(shorten(r.What, whatColumn-2), whatColumn)
 	}
 	line += d.allclose(r) + d.ours(r)
 	if !r.Broken && r.Fail == nil && r.Message == "" {
@@ -263,21 +267,12 @@ func (d *demonstration) row(r *demo.Row) {
 		d.term.print(strings.TrimRight(line, " "))
 		return
 	}
-	small, why := "", r.Message
-	if f := r.Fail; f != nil {
-		small, why = f.Short, f.Diagnosis
-	}
 	if d.wide() {
-		left := d.width - nameColumn - whatColumn - closeColumn - oursColumn - smallColumn
-		line += pad(shorten(small, smallColumn-2), smallColumn) + shorten(printable(why), left)
-		d.term.print(strings.TrimRight(line, " "))
+		d.wideFailure(line, r)
 		return
 	}
-	d.term.print(strings.TrimRight(line+d.fitted(r.Ref, nameColumn+closeColumn+oursColumn), " "))
-	if small != "" && why != "" {
-		small += ": "
-	}
-	for _, text := range []string{r.What, small + why} {
+	d.term.print(strings.TrimRight(line, " "))
+	for _, text := range []string{titled(&r.Entry), failureText(r)} {
 		if text == "" {
 			continue
 		}
@@ -285,6 +280,33 @@ func (d *demonstration) row(r *demo.Row) {
 			d.term.print(narrowIndent + line)
 		}
 	}
+}
+
+// wideFailure ends a line with the smallest case and what is wrong.
+func (d *demonstration) wideFailure(line string, r *demo.Row) {
+	small, why := "", r.Message
+	if f := r.Fail; f != nil {
+		small, why = f.Short, f.Diagnosis
+		if f.DiagnosisOfFirst {
+			why = fmt.Sprintf("in case %d %s", r.Cases, why)
+		}
+	}
+	left := d.width - nameColumn - whatColumn - closeColumn - oursColumn - smallColumn
+	line += pad(shorten(small, smallColumn-2), smallColumn) + shorten(printable(why), left)
+	d.term.print(strings.TrimRight(line, " "))
+}
+
+// failureText is the smallest case and what is wrong in a sentence, or why there is no verdict. What is counted in the
+// first case is not said of the smallest.
+func failureText(r *demo.Row) string {
+	f := r.Fail
+	switch {
+	case f == nil:
+		return r.Message
+	case f.DiagnosisOfFirst:
+		return fmt.Sprintf("smallest case %s; in case %d %s", f.Short, r.Cases, f.Diagnosis)
+	}
+	return fmt.Sprintf("smallest case %s: %s", f.Short, f.Diagnosis)
 }
 
 // maxLines is how many lines of a terminal a sentence may take.
@@ -381,7 +403,7 @@ func (d *demonstration) next(doc *demo.Document) {
 	}
 	for i := range doc.Kernels {
 		if f := doc.Kernels[i].Fail; f != nil {
-			d.term.print(fmt.Sprintf("next: cd %s; export GPUEMU_HOME=$PWD/%s", d.keep, filepath.Base(demo.Home(""))))
+			d.term.print(fmt.Sprintf("next: cd %s; export GPUEMU_HOME=$PWD/%s", shellWord(d.keep), filepath.Base(demo.Home(""))))
 			d.term.print(fmt.Sprintf("      gpuemu reproduce %d", f.Seed))
 			d.term.print(fmt.Sprintf("      gpuemu minimize %d", f.Seed))
 			return

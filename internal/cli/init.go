@@ -71,7 +71,7 @@ func runInit(term *terminal, env Env, f initFlags) error {
 	if f.target == "." {
 		term.note("next: gpuemu test")
 	} else {
-		term.note("next: cd %s && gpuemu test", f.target)
+		term.note("next: cd %s && gpuemu test", shellWord(f.target))
 	}
 	return nil
 }

@@ -48,8 +48,9 @@ func (t *terminal) configure(getenv func(string) string) error {
 	if t.verbose {
 		t.level = slog.LevelDebug
 	}
-	plain := t.noColor || t.jsonLog || getenv("NO_COLOR") != "" || getenv("GPUEMU_NO_COLOR") != ""
-	t.tty = !t.jsonLog && isTerminal(t.err)
+	dumb := getenv("TERM") == "dumb" // a terminal that shows control sequences as text
+	plain := dumb || t.noColor || t.jsonLog || getenv("NO_COLOR") != "" || getenv("GPUEMU_NO_COLOR") != ""
+	t.tty = !t.jsonLog && !dumb && isTerminal(t.err)
 	t.color = !plain && isTerminal(t.err)
 	t.outColor = !plain && isTerminal(t.stdout)
 	return nil
@@ -230,4 +231,15 @@ func (t *terminal) printTable(indent string, rows [][]string) {
 		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
 	}
 	w.Flush()
+}
+
+// shellWord is a text as one word of a POSIX shell, for commands that a user copies.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./+:,@%", r)
+	}
+	if text != "" && strings.TrimFunc(text, plain) == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -23,15 +23,17 @@ func TestColors(t *testing.T) {
 	for _, c := range []struct {
 		name             string
 		out              *os.File
-		env              string
+		env, value       string
 		noColor, jsonLog bool
 		outColor, color  bool
 		interactive      bool
 	}{
 		{name: "terminal", out: device, outColor: true, color: true, interactive: true},
 		{name: "file", out: file, color: true, interactive: true},
-		{name: "NO_COLOR", out: device, env: "NO_COLOR", interactive: true},
-		{name: "GPUEMU_NO_COLOR", out: device, env: "GPUEMU_NO_COLOR", interactive: true},
+		{name: "NO_COLOR", out: device, env: "NO_COLOR", value: "1", interactive: true},
+		{name: "GPUEMU_NO_COLOR", out: device, env: "GPUEMU_NO_COLOR", value: "1", interactive: true},
+		{name: "no control sequences", out: device, env: "TERM", value: "dumb"},
+		{name: "control sequences", out: device, env: "TERM", value: "xterm", outColor: true, color: true, interactive: true},
 		{name: "--no-color", out: device, noColor: true, interactive: true},
 		{name: "--json-log", out: device, jsonLog: true},
 	} {
@@ -39,7 +41,7 @@ func TestColors(t *testing.T) {
 		term.noColor, term.jsonLog = c.noColor, c.jsonLog
 		err := term.configure(func(name string) string {
 			if name == c.env {
-				return "1"
+				return c.value
 			}
 			return ""
 		})
@@ -62,5 +64,14 @@ func TestMessagesAreHarmless(t *testing.T) {
 	const want = "one [31m\ntwo  1m\ngpuemu: no  ]0;file \n"
 	if said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for text, want := range map[string]string{"/tmp/a-b_1.x": "/tmp/a-b_1.x", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$HOME": "'$HOME'", "": "''", "a;b": "'a;b'", "é": "'é'"} {
+		if got := shellWord(text); got != want {
+			t.Errorf("shellWord(%q) = %s, want %s", text, got, want)
+		}
 	}
 }

@@ -101,7 +101,9 @@ type Failure struct {
 	Seed      verdict.Seed   `json:"seed"`
 	Message   string         `json:"message"`
 	Diagnosis string         `json:"diagnosis"`
-	Smallest  string         `json:"smallest"` // the text of that case
+	// DiagnosisOfFirst: the diagnosis counts the errors of the first failing case; else it is about the smallest.
+	DiagnosisOfFirst bool   `json:"diagnosis_of_first"`
+	Smallest         string `json:"smallest"` // the text of that case
 	// SmallestSeed replays it in the project's own store: its values may be none that a seed gives.
 	SmallestSeed verdict.Seed `json:"smallest_seed"`
 	Short        string       `json:"short"` // the smallest case in a few words

@@ -274,22 +274,26 @@ func TestDiagnosis(t *testing.T) {
 	for _, tt := range []struct {
 		first, smallest verdict.Result
 		want            string
+		ofFirst         bool
 	}{
 		{verdict.Result{Outputs: []verdict.Output{pattern}}, verdict.Result{Findings: []verdict.Finding{{Kind: "race",
 			Sentence: "k.ptx:9 (internal/corpus/kernels/k.cu:7): block 0,0,0, thread 3,0,0: reads what " +
-				"internal/corpus/kernels/k.cu:5 wrote", Site: site}}}, "race at k.cu:7: reads what k.cu:5 wrote"},
+				"internal/corpus/kernels/k.cu:5 wrote", Site: site}}}, "race at k.cu:7: reads what k.cu:5 wrote", false},
 		{verdict.Result{}, verdict.Result{Findings: []verdict.Finding{{Kind: "unwritten",
-			Sentence: "k.ptx:9 (internal/corpus/kernels/k.cu:7): y has gaps", Site: site}}}, "unwritten at k.cu:7: y has gaps"},
+			Sentence: "k.ptx:9 (internal/corpus/kernels/k.cu:7): y has gaps", Site: site}}},
+			"unwritten at k.cu:7: y has gaps", false},
 		{verdict.Result{}, verdict.Result{Findings: []verdict.Finding{{Kind: "deadlock", Sentence: "k.ptx:9: all wait",
-			Site: &verdict.Site{}}}}, "deadlock at k.ptx:9: all wait"},
-		{verdict.Result{Outputs: []verdict.Output{{Name: "x"}, pattern}}, verdict.Result{Message: "m"}, "the last column"},
+			Site: &verdict.Site{}}}}, "deadlock at k.ptx:9: all wait", false},
+		{verdict.Result{Case: "a", Outputs: []verdict.Output{{Name: "x"}, pattern}}, verdict.Result{Case: "b", Message: "m"},
+			"the last column", true},
+		{verdict.Result{Case: "a", Outputs: []verdict.Output{pattern}}, verdict.Result{Case: "a"}, "the last column", false},
 		{verdict.Result{Outputs: []verdict.Output{wrong}}, verdict.Result{Message: `output "y": 1 of 2`,
-			Outputs: []verdict.Output{wrong}}, "1 of 2"},
+			Outputs: []verdict.Output{wrong}}, "1 of 2", false},
 		{verdict.Result{Outputs: []verdict.Output{wrong}}, verdict.Result{Message: `output "y": 1 of 2`,
-			Outputs: []verdict.Output{wrong, {Name: "x"}}}, `output "y": 1 of 2`},
+			Outputs: []verdict.Output{wrong, {Name: "x"}}}, `output "y": 1 of 2`, false},
 	} {
-		if got := diagnosis(&tt.first, &tt.smallest); got != tt.want {
-			t.Errorf("diagnosis is %q, want %q", got, tt.want)
+		if got, ofFirst := diagnosis(&tt.first, &tt.smallest); got != tt.want || ofFirst != tt.ofFirst {
+			t.Errorf("diagnosis is %q, of the first case: %v, want %q, %v", got, ofFirst, tt.want, tt.ofFirst)
 		}
 	}
 }

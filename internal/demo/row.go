@@ -73,25 +73,27 @@ func (r *run) shrink(ctx context.Context, row *Row, failed *verdict.Result) erro
 		return fmt.Errorf("%s: %w", row.ID, err)
 	}
 	f.Smallest, f.SmallestSeed = small.Result.Case, small.Result.Seed
-	f.Short, f.Diagnosis = short(small.Case), diagnosis(failed, small.Result)
+	f.Short = short(small.Case)
+	f.Diagnosis, f.DiagnosisOfFirst = diagnosis(failed, small.Result)
 	return nil
 }
 
 // diagnosis is the most telling sentence on a failure: what the emulator saw, of the smallest case, in which the
 // fewest threads do it; else the pattern of the errors, of the first case, which has most of them; else one element.
-func diagnosis(first, smallest *verdict.Result) string {
+// It counts rows and elements, so ofFirst says when they are those of the first case and not of the smallest.
+func diagnosis(first, smallest *verdict.Result) (sentence string, ofFirst bool) {
 	if len(smallest.Findings) > 0 {
-		return brief(&smallest.Findings[0])
+		return brief(&smallest.Findings[0]), false
 	}
 	for i := range first.Outputs {
 		if o := &first.Outputs[i]; o.Mismatched > 0 && len(o.Diagnosis) > 0 {
-			return o.Diagnosis[0].Sentence
+			return o.Diagnosis[0].Sentence, first.Case != smallest.Case
 		}
 	}
 	if len(smallest.Outputs) == 1 {
-		return strings.TrimPrefix(smallest.Message, fmt.Sprintf("output %q: ", smallest.Outputs[0].Name))
+		return strings.TrimPrefix(smallest.Message, fmt.Sprintf("output %q: ", smallest.Outputs[0].Name)), false
 	}
-	return smallest.Message
+	return smallest.Message, false
 }
 
 // brief is a finding with its line of the source, and without the line of the PTX.
