@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"slices"
 
@@ -180,7 +181,8 @@ func (c *comparison) sample(r *rand.Rand) (*trial, error) {
 	return nil, errors.New("no sizes that go together in 1000 draws")
 }
 
-// drawSize is a size from 1 to the largest of a dimension: any, an odd one, or a small one.
+// drawSize is a size from 1 to the largest of a dimension: any, an odd one, a small one, or a power of two, for which
+// kernels may have code of their own.
 func drawSize(r *rand.Rand, d *opspec.Dim) int {
 	low, most := max(1, d.Min), largest(d)
 	n := low + r.IntN(most-low+1)
@@ -189,6 +191,8 @@ func drawSize(r *rand.Rand, d *opspec.Dim) int {
 		n = min(most, n|1)
 	case 1: // by its logarithm
 		n = int(math.Exp(r.Float64() * math.Log(float64(most)+0.5)))
+	case 2:
+		n = 1 << r.IntN(bits.Len(uint(most)))
 	}
 	return max(low, n)
 }

@@ -118,6 +118,23 @@ func TestTrialText(t *testing.T) {
 	}
 }
 
+// TestDrawSize: sizes are any that a dimension allows, with each power of two often enough to be met.
+func TestDrawSize(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	met := map[int]int{}
+	for range 4000 {
+		met[drawSize(r, &opspec.Dim{Name: "A", Min: 2, Max: 300})]++
+	}
+	for n, times := range met {
+		if n < 2 || n > 300 {
+			t.Errorf("%d is drawn %d times", n, times)
+		}
+	}
+	if len(met) < 280 || met[64] < 50 || met[256] < 50 || met[300] == 0 {
+		t.Errorf("%d different sizes, 64 %d times, 256 %d times, 300 %d times", len(met), met[64], met[256], met[300])
+	}
+}
+
 // TestShrink: sizes shrink until the work is small enough, and not below what a dimension allows.
 func TestShrink(t *testing.T) {
 	schema := &opspec.Schema{Dims: []opspec.Dim{{Name: "A", Min: 8}, {Name: "B"}}}

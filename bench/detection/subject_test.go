@@ -156,11 +156,11 @@ func TestEquivalence(t *testing.T) {
 		{softmax(t, "silent", "softmax", "st.global.f32", "ld.global.f32 %f1, [%rd1]; // st.global.f32"), true, nil},
 		{softmax(t, "over", "softmax_over"), false, []string{"oob_read", "oob_write"}},
 	} {
-		rec, err := compareBits(t.Context(), base, tt.mutant, 20, 1)
+		rec, err := compareBits(t.Context(), base, tt.mutant, 40, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (rec.First > 0) != tt.differs || rec.NotRun != 0 || !tt.differs && rec.Cases != 20 ||
+		if (rec.First > 0) != tt.differs || rec.NotRun != 0 || !tt.differs && rec.Cases != 40 ||
 			!slices.Equal(rec.Findings, tt.findings) {
 			t.Errorf("%s: %+v, want different %v, findings %v", tt.mutant.id, rec, tt.differs, tt.findings)
 		}
