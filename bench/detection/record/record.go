@@ -93,9 +93,6 @@ type Record struct {
 	Seconds float64 `json:"seconds"` // until the first failing case, or for all where none failed
 }
 
-// Missed reports whether everything that was asked for ran and nothing failed.
-func (r *Record) Missed() bool { return r.First == 0 && r.Cases > 0 && r.NotRun == 0 }
-
 // Writer writes a file of records.
 type Writer struct {
 	enc *json.Encoder
@@ -116,9 +113,6 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 
 // Write writes one record.
 func (w *Writer) Write(r *Record) error { return w.enc.Encode(r) }
-
-// Flush makes what was written so far readable: a run may be interrupted.
-func (w *Writer) Flush() error { return w.zip.Flush() }
 
 // Close ends the compressed stream, and not the file below it.
 func (w *Writer) Close() error { return w.zip.Close() }

@@ -2,7 +2,6 @@ package record
 
 import (
 	"bytes"
-	"compress/gzip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -45,32 +44,6 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was flushed is readable text of the stream, though its end is missing.
-func TestInterrupted(t *testing.T) {
-	var out bytes.Buffer
-	w, err := NewWriter(&out, Header{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Write(&Record{Run: Ours, ID: "x", Cases: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(z); err == nil {
-		t.Error("the stream ends as if it were whole")
-	}
-	if !strings.Contains(text.String(), `"id":"x"`) {
-		t.Errorf("after Flush the stream has %q, want the record", text.String())
-	}
-}
-
 func TestReadSeesFaults(t *testing.T) {
 	const head = `{"format":1}` + "\n"
 	for text, want := range map[string]string{
@@ -84,22 +57,6 @@ func TestReadSeesFaults(t *testing.T) {
 	} {
 		if _, err := Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Read(%q) = %v, want an error with %q", text, err, want)
-		}
-	}
-}
-
-func TestMissed(t *testing.T) {
-	for _, tt := range []struct {
-		rec  Record
-		want bool
-	}{
-		{Record{Cases: 100}, true},
-		{Record{Cases: 100, First: 3}, false},
-		{Record{Cases: 100, NotRun: 100}, false}, // nothing ran: nobody looked
-		{Record{}, false},
-	} {
-		if got := tt.rec.Missed(); got != tt.want {
-			t.Errorf("%+v.Missed() = %v, want %v", tt.rec, got, tt.want)
 		}
 	}
 }

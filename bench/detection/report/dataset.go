@@ -287,22 +287,18 @@ func (d *dataset) judgeSetting(run, setting string) judge {
 }
 
 // recall counts what a judge finds of wrong kernels. What it did not run is not counted.
-func recall(j judge, list []*subject) share {
-	var s share
-	for _, m := range list {
-		if o := j(m.id); o != nil {
-			s.add(o.found())
-		}
-	}
-	return s
-}
+func recall(j judge, list []*subject) share { return recallBy((*outcome).found, j, list) }
 
 // recallByValues is the same by the values alone.
 func recallByValues(j judge, list []*subject) share {
+	return recallBy((*outcome).foundByValues, j, list)
+}
+
+func recallBy(found func(*outcome) bool, j judge, list []*subject) share {
 	var s share
 	for _, m := range list {
 		if o := j(m.id); o != nil {
-			s.add(o.foundByValues())
+			s.add(found(o))
 		}
 	}
 	return s

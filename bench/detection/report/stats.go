@@ -112,20 +112,11 @@ func bootstrap(clusters []share) (lo, hi float64) {
 // never stands for an event that did not come within the budget.
 const never = math.MaxInt
 
-// quantile is the least value that at least the share q of the values does not exceed. Values may be never.
-func quantile(values []int, q float64) int {
+// quantile is the least value that at least the share q of the values does not exceed; of no values it is none. Values
+// may be never, or +Inf where they are seconds.
+func quantile[T int | float64](values []T, q float64, none T) T {
 	if len(values) == 0 {
-		return never
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	i := int(math.Ceil(q*float64(len(sorted)))) - 1
-	return sorted[min(max(i, 0), len(sorted)-1)]
-}
-
-// quantileOf is the same for seconds, where +Inf stands for never.
-func quantileOf(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return math.Inf(1)
+		return none
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	i := int(math.Ceil(q*float64(len(sorted)))) - 1

@@ -100,12 +100,12 @@ func TestQuantile(t *testing.T) {
 		{[]int{7}, 0.9, 7},
 		{nil, 0.5, never},
 	} {
-		if got := quantile(tt.values, tt.q); got != tt.want {
+		if got := quantile(tt.values, tt.q, never); got != tt.want {
 			t.Errorf("quantile(%v, %v) = %d, want %d", tt.values, tt.q, got, tt.want)
 		}
 	}
-	if got := quantileOf([]float64{0.5, 2, math.Inf(1)}, 0.5); got != 2 {
-		t.Errorf("quantileOf = %v, want 2", got)
+	if got := quantile([]float64{0.5, 2, math.Inf(1)}, 0.5, 0); got != 2 {
+		t.Errorf("quantile of seconds = %v, want 2", got)
 	}
 }
 

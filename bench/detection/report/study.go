@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -51,8 +52,8 @@ func (d *dataset) recallTable(first string) (*table, func(name string, group fun
 		lo, hi := bootstrap(byKernel(j, list))
 		cases, seconds := firsts(j, list)
 		t.row(name, s.ratio(), percent(s.value()), s.interval(), fmt.Sprintf("%.1f–%.1f %%", 100*lo, 100*hi),
-			count(quantile(cases, 0.5)), count(quantile(cases, 0.9)), duration(quantileOf(seconds, 0.5)),
-			duration(quantileOf(seconds, 0.9)))
+			count(quantile(cases, 0.5, never)), count(quantile(cases, 0.9, never)),
+			duration(quantile(seconds, 0.5, math.Inf(1))), duration(quantile(seconds, 0.9, math.Inf(1))))
 	}
 }
 
@@ -250,7 +251,7 @@ func (d *dataset) settingRow(t *table, name string, j judge) {
 	s := recall(j, d.wrong(mutant))
 	numbers, _ := firsts(j, d.wrong(nil))
 	t.row(name, s.ratio(), percent(s.value()), s.interval(), d.foundByValues(j, mutant), d.found(j, realBug),
-		d.foundByValues(j, realBug), count(quantile(numbers, 0.5)), kernels.ratio(), kernels.interval())
+		d.foundByValues(j, realBug), count(quantile(numbers, 0.5, never)), kernels.ratio(), kernels.interval())
 }
 
 func (d *dataset) strategySection(p *page) {
