@@ -4,5 +4,5 @@
 set -eu
 cd "$(dirname "$0")/../.."
 mkdir -p .cache/bench
-CGO_ENABLED=0 ${GO:-go} build -o .cache/bench/detection ./bench/detection
+CGO_ENABLED=0 ${GO:-go} build -buildvcs=auto -o .cache/bench/detection ./bench/detection
 exec .cache/bench/detection "$@"

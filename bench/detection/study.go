@@ -217,33 +217,34 @@ func (st *study) ours(seed uint64) job {
 	}
 }
 
-func (st *study) strategy(way *strategy, seed uint64) job {
-	end := untilValues
-	if st.full {
-		end = untilEnd
+// end is when campaigns of runs strategies and regimes end: that of a mutant when it is found by its values, that of a
+// base kernel with the last case, because the share of its cases that fail is a figure as well.
+func (st *study) end(id string) until {
+	if st.full || st.baseOf(id) == id {
+		return untilEnd
 	}
+	return untilValues
+}
+
+func (st *study) strategy(way *strategy, seed uint64) job {
 	return func(ctx context.Context, w *worker, s *subject) (*record.Record, error) {
 		o, ok := way.options(s)
 		if !ok {
 			return &record.Record{ID: s.id, Seed: fmt.Sprint(seed), Message: "not compiled for " + way.dtype.String()}, nil
 		}
 		o.Seed, o.Iterations = &seed, st.cases
-		return w.fuzz(ctx, s.config, o, end)
+		return w.fuzz(ctx, s.config, o, st.end(s.id))
 	}
 }
 
 func (st *study) regime(way *regime, seed uint64) job {
-	end := untilValues
-	if st.full {
-		end = untilEnd
-	}
 	return func(ctx context.Context, w *worker, s *subject) (*record.Record, error) {
 		cfg := *s.config
 		cfg.Ops = slices.Clone(cfg.Ops)
 		if err := way.apply(ctx, w, s, &cfg.Ops[0]); err != nil {
 			return nil, err
 		}
-		return w.fuzz(ctx, &cfg, campaign.Options{Seed: &seed, Iterations: st.cases, Values: way.values}, end)
+		return w.fuzz(ctx, &cfg, campaign.Options{Seed: &seed, Iterations: st.cases, Values: way.values}, st.end(s.id))
 	}
 }
 

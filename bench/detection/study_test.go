@@ -58,9 +58,18 @@ func TestFuzz(t *testing.T) {
 		rec.Reason != "mismatch" || !strings.HasPrefix(rec.Case, "wrong dtype=float32 ") || rec.FailDType != "float32" {
 		t.Errorf("wrong constant: %+v", rec)
 	}
+	w.study.mutants = []corpus.Mutant{{ID: "wrong", Kernel: "right"}, {ID: "over", Kernel: "right"}}
+	rec = run(wrong, w.study.regime(&regimes[3], 1))
+	if rec.FirstValues == 0 || rec.Cases != rec.FirstValues {
+		t.Errorf("a mutant beyond its first wrong values: %+v", rec)
+	}
 	rec = run(over, w.study.regime(&regimes[3], 1))
 	if rec.First == 0 || rec.FirstValues != 0 || rec.Cases != 12 || !slices.Contains(rec.Findings, "oob_write") {
 		t.Errorf("writes out of bounds: %+v", rec)
+	}
+	w.study.mutants = nil // as a base kernel it is run to the end
+	if rec = run(wrong, w.study.regime(&regimes[3], 1)); rec.Cases != 12 || rec.Failed < 2 {
+		t.Errorf("a base kernel: %+v", rec)
 	}
 	w.study.full = true
 	if rec = run(wrong, w.study.ours(1)); rec.Cases != 12 || rec.Failed < 2 || rec.FailedValues != rec.Failed {
