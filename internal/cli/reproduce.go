@@ -17,6 +17,7 @@ import (
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/report"
+	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
 
@@ -117,10 +118,16 @@ func replayLine(r *daemon.ReproduceReply) string {
 		return "replayed: the op runs on the client's side and cannot be executed here"
 	case r.StillFails:
 		return "replayed: still fails: " + printable(r.Result.Message)
-	case r.Stored != nil && r.Stored.Verdict.Failed():
+	case failsNoMore(r):
 		return fmt.Sprintf("replayed: does not fail any more (%s)", r.Result.Verdict)
 	}
 	return fmt.Sprintf("replayed: %s", r.Result.Verdict)
+}
+
+// failsNoMore reports whether a case that failed was executed and did not. One that is not run says nothing.
+func failsNoMore(r *daemon.ReproduceReply) bool {
+	return r.Stored != nil && r.Stored.Verdict.Failed() && r.Result != nil && !r.StillFails &&
+		r.Result.Verdict != verdict.NotRun
 }
 
 // printReplay prints the outcome for people.
@@ -136,7 +143,7 @@ func (e *engine) printReplay(r *daemon.ReproduceReply) {
 		e.term.print(strings.TrimRight(text, "\n"))
 	}
 	e.term.print(replayLine(r))
-	if r.Stored != nil && r.Stored.Verdict.Failed() && r.Result != nil && !r.StillFails {
+	if failsNoMore(r) {
 		e.term.note("it failed when it was stored: since then something was changed, or the result is not the same each " +
 			"time,\nwhich invariants = [\"deterministic\"] of the op finds")
 	}
