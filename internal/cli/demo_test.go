@@ -110,6 +110,23 @@ func TestDemoWide(t *testing.T) {
 	}
 }
 
+// TestTitlesFit: what is wrong with a kernel that the demo shows is never cut off.
+func TestTitlesFit(t *testing.T) {
+	shown := 0
+	for _, e := range demo.All() {
+		if !e.Shown || !e.Broken {
+			continue
+		}
+		shown++
+		if n := len([]rune(e.What)); n > whatColumn-2 {
+			t.Errorf("%s: %q has %d characters, want at most %d", e.ID, e.What, n, whatColumn-2)
+		}
+	}
+	if shown == 0 {
+		t.Error("the demo shows no bug")
+	}
+}
+
 func TestDemoColours(t *testing.T) {
 	got := printDemo(80, true)
 	for _, want := range []string{
