@@ -180,11 +180,18 @@ func (r *request) execute(ctx context.Context, st *study, list []task, messages 
 	var fault, saving error // the first of each
 	faults := 0
 	start, saved := time.Now(), time.Now()
+	save := func() error { // a file that is not whole says so: it may be the last
+		h := head
+		if len(records) < len(list) {
+			h.Note = fmt.Sprintf("%d of %d records", len(records), len(list))
+		}
+		return write(r.output, h, records)
+	}
 	err := st.work(ctx, list, r.workers, func(i int, rec *record.Record) {
 		records = append(records, rec)
 		fmt.Fprintf(messages, "%4d/%d %s\n", i+1, len(list), line(rec))
 		if time.Since(saved) > saveEvery && saving == nil {
-			saving, saved = write(r.output, head, records), time.Now()
+			saving, saved = save(), time.Now()
 		}
 	}, func(i int, err error) {
 		fmt.Fprintf(messages, "%4d/%d %s %s: NOT DONE: %v\n", i+1, len(list), list[i].id, list[i].setting, err)
@@ -195,12 +202,9 @@ func (r *request) execute(ctx context.Context, st *study, list []task, messages 
 	if fault != nil {
 		fault = fmt.Errorf("%d of %d records could not be made, the first because of: %w", faults, len(list), fault)
 	}
-	if len(records) < len(list) {
-		head.Note = fmt.Sprintf("%d of %d records", len(records), len(list))
-	}
 	fmt.Fprintf(messages, "%s: %d of %d records in %s with %d workers\n", r.command(), len(records), len(list),
 		time.Since(start).Round(100*time.Millisecond), r.workers)
-	return errors.Join(err, saving, fault, write(r.output, head, records), ctx.Err())
+	return errors.Join(err, saving, fault, save(), ctx.Err())
 }
 
 // line is a record for people.
