@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/demo"
 	"gpuemu/internal/verdict"
 )
@@ -163,6 +165,33 @@ func TestColumns(t *testing.T) {
 	}{{&bytes.Buffer{}, "", 0}, {file, "", 0}, {file, "132", 132}, {file, "-3", 0}, {file, "wide", 0}} {
 		if got := columns(tt.w, env(tt.text)); got != tt.want {
 			t.Errorf("columns(%T, %q) = %d, want %d", tt.w, tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestDemoStatus: a missed bug is not hidden by a right kernel that could not be judged.
+func TestDemoStatus(t *testing.T) {
+	sound := func(v verdict.Verdict) demo.Row { return demo.Row{Verdict: v} }
+	broken := func(v verdict.Verdict) demo.Row { return demo.Row{Entry: demo.Entry{Broken: true}, Verdict: v} }
+	for name, tt := range map[string]struct {
+		rows    []demo.Row
+		summary demo.Summary
+		want    int
+	}{
+		"as expected": {[]demo.Row{sound(verdict.Pass), broken(verdict.Fail)}, demo.Summary{Sound: 1, Broken: 1, Found: 1},
+			0},
+		"false alarm": {[]demo.Row{sound(verdict.Fail)}, demo.Summary{Sound: 1, FalseAlarms: 1}, command.ExitFailed},
+		"missed": {[]demo.Row{sound(verdict.NotRun), broken(verdict.Pass)}, demo.Summary{Sound: 1, Broken: 1, NotRun: 1},
+			command.ExitFailed},
+		"not judged": {[]demo.Row{broken(verdict.NotRun)}, demo.Summary{Broken: 1, NotRun: 1}, command.ExitNotRun},
+	} {
+		got := 0
+		var status *command.Status
+		if errors.As(demoStatus(&demo.Document{Kernels: tt.rows, Summary: tt.summary}), &status) {
+			got = status.Code
+		}
+		if got != tt.want {
+			t.Errorf("%s: exit code %d, want %d", name, got, tt.want)
 		}
 	}
 }
