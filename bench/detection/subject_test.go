@@ -10,6 +10,7 @@ import (
 
 	"gpuemu/internal/config"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/oracle"
 	"gpuemu/internal/ptxvm"
 )
 
@@ -187,6 +188,17 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, rec, err)
 		}
 	}
+	s.dtypes = []dtype.DType{dtype.Float32, dtype.Float16}
+	published := harness(t, "gpuemu-published")
+	if got := published.formats(s); len(got) != 2 {
+		t.Errorf("softmax as published: %v", got)
+	}
+	s.entry, _ = oracle.Lookup("matmul_bias_act")
+	if got := published.formats(s); !slices.Equal(got, []dtype.DType{dtype.Float32}) {
+		t.Errorf("a product of matrices as published: %v", got)
+	}
+	s = softmax(t, "single", "softmax")
+	s.dtypes = []dtype.DType{dtype.BFloat16}
 	if _, err := compareBits(t.Context(), softmax(t, "base", "softmax"), s, 1, 1); err == nil {
 		t.Error("formats without any in common are compared")
 	}
