@@ -269,8 +269,8 @@ func (d *dataset) strategySection(p *page) {
 // regimes are how the settings of run regimes are printed, in order.
 var regimes = [][2]string{
 	{"fixed", "fixed: the published gpuemu's, by op and dtype"}, {"fixed-default", "fixed: one for all ops, by dtype"},
-	{"calibrated", "calibrated: p95 × 1.5 of the base kernel, other seeds"}, {"bound", "bound: per element, from the " +
-		"oracle"},
+	{"calibrated", "calibrated: p95 × 1.5 of the base kernel on normal values, other seeds"},
+	{"bound", "bound: per element, from the oracle"},
 }
 
 // usual is the regime of the product.
