@@ -23,6 +23,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/runner"
+	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
 
@@ -185,7 +186,7 @@ func (b *baseline) formats(s *subject) (list []dtype.DType) {
 }
 
 // choose takes the harness's values; scales are what takes quantised values to those of activations.
-func (b *baseline) choose(_ *rand.Rand, in *opspec.Input, _ int) source {
+func (b *baseline) choose(_ *rand.Rand, in *opspec.Input, _ tensor.Shape) source {
 	if in.Role == opspec.RoleScale {
 		return func(r *rand.Rand) float64 { return (math.Abs(b.values(r)) + 0.1) / 64 }
 	}

@@ -239,8 +239,8 @@ var specials = []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-
 	1e-38, 6e-8, 1e-45}
 
 // anySource chooses how the values of one tensor are drawn.
-func anySource(r *rand.Rand, _ *opspec.Input, row int) source {
-	switch r.IntN(8) {
+func anySource(r *rand.Rand, _ *opspec.Input, s tensor.Shape) source {
+	switch r.IntN(9) {
 	case 0:
 		return uniform10
 	case 1: // another magnitude
@@ -265,8 +265,10 @@ func anySource(r *rand.Rand, _ *opspec.Input, row int) source {
 			}
 			return 0
 		}
-	case 6:
-		return masked(row)
+	case 6: // of a row, or of whole rows: keys whose scores are -Inf
+		return masked(rowOf(s, 1+r.IntN(2)))
+	case 7: // none is negative
+		return rand01
 	}
 	return randn
 }

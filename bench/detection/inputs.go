@@ -24,8 +24,8 @@ func dense(d dtype.DType, s tensor.Shape) (*tensor.Tensor, error) {
 	return tensor.Allocate(d, s, tensor.Contiguous, tensor.LayoutParams{})
 }
 
-// choice says how the values of an input are drawn, whose rows have so many elements.
-type choice func(r *rand.Rand, in *opspec.Input, row int) source
+// choice says how the values of an input of that shape are drawn.
+type choice func(r *rand.Rand, in *opspec.Input, s tensor.Shape) source
 
 // draw makes the inputs of a trial, in the order of the schema.
 func (s *subject) draw(
@@ -53,7 +53,7 @@ func (s *subject) draw(
 		if in.Role == opspec.RoleIndex {
 			err = s.fillIndex(r, i, t, x)
 		} else {
-			fill(r, in, x, choose(r, in, rowOf(x)))
+			fill(r, in, x, choose(r, in, x.Shape))
 		}
 		if err != nil {
 			return nil, err
@@ -63,12 +63,13 @@ func (s *subject) draw(
 	return t, nil
 }
 
-// rowOf is how many elements a row of a tensor has; of a scalar it is 1.
-func rowOf(x *tensor.Tensor) int {
-	if len(x.Shape) == 0 {
-		return 1
+// rowOf is how many elements the last so many axes have.
+func rowOf(s tensor.Shape, axes int) int {
+	n := 1
+	for _, size := range s[max(0, len(s)-axes):] {
+		n *= size
 	}
-	return x.Shape[len(x.Shape)-1]
+	return n
 }
 
 // fillIndex draws indices that point into what they index, none twice in a row where the schema says so.
@@ -84,7 +85,7 @@ func (s *subject) fillIndex(r *rand.Rand, input int, t *trial, x *tensor.Tensor)
 	for i := range values {
 		values[i] = float64(r.Int64N(below))
 	}
-	if row := rowOf(x); s.entry.Schema.Inputs[input].Domain.Distinct {
+	if row := rowOf(x.Shape, 1); s.entry.Schema.Inputs[input].Domain.Distinct {
 		for i := 0; i+row <= len(values) && row > 0; i += row {
 			for j, v := range r.Perm(int(below))[:row] {
 				values[i+j] = float64(v)

@@ -36,7 +36,7 @@ func TestDraw(t *testing.T) {
 				t.Fatalf("%s: no shape", op.Name)
 			}
 			memory := func(d dtype.DType, s tensor.Shape) (*tensor.Tensor, error) { return anyLayout(r, d, s) }
-			in, err := s.draw(r, d, sh, memory, func(*rand.Rand, *opspec.Input, int) source { return from })
+			in, err := s.draw(r, d, sh, memory, func(*rand.Rand, *opspec.Input, tensor.Shape) source { return from })
 			if err != nil {
 				t.Errorf("%s from %s: %v", op.Name, name, err)
 				continue
@@ -101,6 +101,19 @@ func TestSample(t *testing.T) {
 	}
 	if len(seen) < 150 || large == 0 || large > 20 {
 		t.Errorf("%d different shapes of 200, %d large ones", len(seen), large)
+	}
+}
+
+// TestRowOf: of a scalar and of fewer axes than asked for it is all there is.
+func TestRowOf(t *testing.T) {
+	for _, tt := range []struct {
+		shape []int
+		axes  int
+		want  int
+	}{{nil, 1, 1}, {[]int{5}, 2, 5}, {[]int{2, 3, 5}, 1, 5}, {[]int{2, 3, 5}, 2, 15}} {
+		if got := rowOf(tensor.MustShape(tt.shape...), tt.axes); got != tt.want {
+			t.Errorf("rowOf(%v, %d) = %d, want %d", tt.shape, tt.axes, got, tt.want)
+		}
 	}
 }
 
