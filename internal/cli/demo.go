@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -139,7 +141,7 @@ func (d *demonstration) run(names []string) error {
 		err = cause
 	}
 	if err != nil {
-		return command.NotRun(err)
+		return command.NotRun(fileFault(err))
 	}
 	doc.Version = command.ReadVersion(d.env.Version).Version
 	if d.asJSON {
@@ -162,6 +164,15 @@ func demoStatus(doc *demo.Document) error {
 		return &command.Status{Code: command.ExitFailed}
 	}
 	return &command.Status{Code: command.ExitNotRun}
+}
+
+// fileFault gives a fault of the file system, a full disk above all, a code and a way out.
+func fileFault(err error) error {
+	var fault *fs.PathError
+	if diag.CodeOf(err) != "" || !errors.As(err, &fault) {
+		return err
+	}
+	return diag.Errorf(WriteFailed, "make room for about 20 MB, or name another directory by TMPDIR or --keep", "%w", err)
 }
 
 // directory is where the project is written, and how it is taken away.

@@ -2,13 +2,17 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"gpuemu/internal/command"
 	"gpuemu/internal/demo"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/verdict"
 )
 
@@ -192,6 +196,20 @@ func TestDemoStatus(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: exit code %d, want %d", name, got, tt.want)
+		}
+	}
+}
+
+// TestFileFault: a full disk has a code; what has one keeps it, and an interruption is none.
+func TestFileFault(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "ptx/k.ptx", Err: syscall.ENOSPC}
+	for _, tt := range []struct {
+		err  error
+		want diag.Code
+	}{{full, WriteFailed}, {diag.Errorf(Usage, "", "x: %w", full), Usage}, {context.Canceled, ""}} {
+		got := fileFault(tt.err)
+		if diag.CodeOf(got) != tt.want || !errors.Is(got, tt.err) {
+			t.Errorf("fileFault(%v) = %v, want code %q", tt.err, got, tt.want)
 		}
 	}
 }
