@@ -53,12 +53,18 @@ func probability(s *source) fillFunc {
 	}
 }
 
-// scale makes positive scales from 2^-8 to 2^4, half of them powers of two, whose products are exact.
+// scale makes positive scales from 2^-8 to 2^4, half of them powers of two, whose products are exact. In one tensor of
+// eight, by bits of the first draw, they are 2^8 times as large, so that products leave the range of float16.
 func scale(s *source) fillFunc {
+	lowest, first := -8, true
 	return func(dst []float64, _ int) {
 		for i := range dst {
 			u := s.r.Uint64()
-			x := math.Ldexp(1, int(u>>1&0x3ff)%13-8)
+			if first && u>>32&7 == 0 {
+				lowest = 0
+			}
+			first = false
+			x := math.Ldexp(1, int(u>>1&0x3ff)%13+lowest)
 			if u&1 != 0 {
 				x *= 0.5 + float64(unit(u)/2)
 			}

@@ -566,13 +566,14 @@ func TestProbabilityAndScaleRoles(t *testing.T) {
 		t.Errorf("0 and 1 drawn %v times", ends)
 	}
 	within(t, "mean probability", sum/n, 0.4, 0.55)
-	powers := 0
+	powers, large := 0, 0.0
 	n = 0
 	roleInputs(t, opspec.Input{Role: opspec.RoleScale}, 50, 7, func(x []float64, _ int) {
 		for _, v := range x {
-			if !(v > 0 && v <= 16 && v >= 0x1p-9) {
+			if !(v > 0 && v <= 0x1p12 && v >= 0x1p-9) {
 				t.Fatalf("scale %v", v)
 			}
+			large = max(large, v)
 			if frac, _ := math.Frexp(v); frac == 0.5 {
 				powers++
 			}
@@ -580,6 +581,7 @@ func TestProbabilityAndScaleRoles(t *testing.T) {
 		}
 	})
 	within(t, "share of powers of two", float64(powers)/n, 0.4, 0.6)
+	within(t, "largest scale", large, 0x1p10, 0x1p12)
 }
 
 // TestWeightsAreModerate: whatever is asked for, most weights are normal values.

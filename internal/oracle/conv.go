@@ -151,7 +151,7 @@ func convOps() []*Op {
 		return opspec.Dim{Name: name, Candidates: candidates, Min: 1, Max: 64}
 	}
 	batch := opspec.Dim{Name: "B", Candidates: []int{1, 2}, Max: 8, Empty: true}
-	image := []opspec.Dim{dim("H", 5, 8, 16, 17), dim("W", 5, 9, 16, 19), dim("KH", 1, 3, 5), dim("KW", 1, 3, 2)}
+	image := []opspec.Dim{dim("H", 5, 8, 16, 17), dim("W", 5, 9, 16, 19, 64), dim("KH", 1, 3, 5), dim("KW", 1, 3, 2)}
 	sliding := []opspec.Dim{slidingDim("OH", "H", "KH"), slidingDim("OW", "W", "KW")}
 	fits := append([]string{slidingFits("H", "KH"), slidingFits("W", "KW")}, positive...)
 	op := func(name, doc string, s *opspec.Schema, ref func(c *call) error) *Op {
