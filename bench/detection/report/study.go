@@ -276,12 +276,23 @@ var regimes = [][2]string{
 // usual is the regime of the product.
 const usual = "bound"
 
+// budgetOf is how many cases a run gave each subject at most, by the headers of its records.
+func (d *dataset) budgetOf(run string) int {
+	most := 0
+	for i := range d.sources {
+		if d.sources[i].runs[run] {
+			most = max(most, d.sources[i].header.Budget)
+		}
+	}
+	return cmp.Or(most, budget)
+}
+
 func (d *dataset) regimeSection(p *page) {
 	p.heading(2, "Tolerance regimes, values and checks")
-	p.para("The same cases under several rules of what is near enough, by the values of the outputs alone and together " +
-		"with what the emulator's checks see (out-of-range accesses, uninitialised reads, races, unwritten outputs). A " +
-		"fixed tolerance knows no magnitude: beside the default values, which have many, stand normal ones, which it is " +
-		"made for.")
+	p.para("Up to %d cases under several rules of what is near enough, by the values of the outputs alone and together "+
+		"with what the emulator's checks see (out-of-range accesses, uninitialised reads, races, unwritten outputs). A "+
+		"fixed tolerance knows no magnitude: beside the default values, which have many, stand normal ones, which it is "+
+		"made for.", d.budgetOf(record.Regimes))
 	t := newTable("regime", "values", ">mutants found by values", ">with checks", ">real bugs by values", ">with checks",
 		">correct kernels accused", ">95 %, Wilson")
 	for _, suffix := range []string{"", "/normal"} {
