@@ -131,17 +131,21 @@ func (m *arith) capAll(a bulk, top float64) {
 
 // addPositive adds n terms that are ordinary and not negative, as add does one by one.
 func (s *sum) addPositive(t bulk, n int) {
-	v, e, pos, neg := s.v, s.e, s.pos, s.neg
+	v, e, pos, neg, peak := s.v, s.e, s.pos, s.neg, s.peak
 	ts, es := t.v[:n], t.e[:n]
+	s.variety.seeAll(s.n, ts)
 	for i, x := range ts {
 		d := es[i]
 		v += x
 		e += d
 		pos += x + d
 		neg += d
+		if x+d > peak {
+			peak = x + d
+		}
 	}
 	s.n += n
-	s.v, s.e, s.pos, s.neg = v, e, pos, neg
+	s.v, s.e, s.pos, s.neg, s.peak = v, e, pos, neg, peak
 }
 
 // setAll stores ordinary elements from at on.

@@ -193,7 +193,7 @@ func TestRunsOfExactTerms(t *testing.T) {
 			}
 			want.add(exact(x[i]))
 		}
-		if got.addExact(x); got != want {
+		if got.addExact(x, extentOf(x).largest()); got != want {
 			t.Fatalf("addExact(%x) = %+v, want %+v", x, got, want)
 		}
 	}

@@ -12,8 +12,35 @@ import (
 // the case before.
 func (c *call) affine(x, w, b num) num { return c.add(c.mul(c.cast(x), w), b) }
 
-// folded returns x·s + (b - μ·s), the form with one multiply-add per element.
-func (c *call) folded(x, mean, s, b num) num { return c.add(c.mul(x, s), c.sub(b, c.mul(mean, s))) }
+// folded returns y = (x-μ)·s + b as x·s + (b - μ·s), the form with one multiply-add per element.
+//
+// An implementation takes the same s in both products, so its error counts once, with x-μ, and so does that of μ; what
+// is relative to |x·s| and |μ·s| is only the roundings of the two products and of the difference:
+//
+//	|ŷ - y| <= |x-μ|·e(s) + (e(x)+e(μ))·(|s|+e(s)) + e(b) + u·(|x·s| + 2|μ·s| + |b| + |y|), all magnitudes with errors.
+//
+// Where something is or may become infinite, the operations are followed one by one: they have the classes.
+func (c *call) folded(y float64, x, mean, s, b num) num {
+	if x.w|mean.w|s.w|b.w == 0 {
+		if e := c.foldedError(y, x, mean, s, b); e < noBound {
+			return num{v: y, e: e}
+		}
+	}
+	return c.add(c.mul(x, s), c.sub(b, c.mul(mean, s)))
+}
+
+// foldedError returns the error of folded for finite values; noBound or more where a product may overflow.
+func (m *arith) foldedError(y float64, x, mean, s, b num) float64 {
+	scale := abs(s.v) + s.e
+	products := float64((abs(x.v)+x.e)*scale) + float64(2*float64((abs(mean.v)+mean.e)*scale))
+	all := products + abs(b.v) + b.e
+	e := float64(abs(x.v-mean.v)*s.e) + float64((x.e+mean.e)*scale) + b.e
+	e += float64(m.u*float64((1+float64(4*m.u))*(all+abs(y)+e))) + float64(4*m.tiny)
+	if !(float64(2*(all+e)) < m.limit) {
+		return math.Inf(1)
+	}
+	return e
+}
 
 // either returns a value that may have been computed in two ways.
 func either(a, b num) num {
@@ -28,18 +55,25 @@ func either(a, b num) num {
 	return a
 }
 
-// normalised returns (x-μ)·rstd·w+b in any association, or folded.
-func (c *call) normalised(x, mean, rstd, w, b num) num {
+// normalised returns (x-μ)·rstd·w+b in any association, or folded. Low is the part of μ below the last bit of mean.
+func (c *call) normalised(x, mean num, low float64, rstd, w, b num) num {
 	d := c.sub(x, mean)
+	d.v -= low
 	plain := c.affine(c.mul(d, rstd), w, b)
 	late := c.add(c.mul(c.mul(d, w), rstd), b)
-	return either(either(plain, late), c.folded(x, mean, c.mul(rstd, w), b))
+	return either(either(plain, late), c.folded(plain.v, x, mean, c.mul(rstd, w), b))
 }
 
 // invStd returns 1/√(variance+eps). No implementation holds a negative variance, so the sum is not below eps.
 func (c *call) invStd(variance num) num {
 	eps := c.attrs.Float("eps")
 	return c.rsqrtLeast(c.add(variance, c.constant(eps)), float64(eps*(1-float64(4*c.u))))
+}
+
+// moments are what a row is normalised with.
+type moments struct {
+	mean, rstd num
+	low        float64 // part of the exact mean below the last bit of its value
 }
 
 // standardise fills out[at:at+len(x)] with (x-μ)·rstd·w+b. wb gives weight and bias of element i. Where the contract
@@ -51,7 +85,7 @@ func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, 
 	if c.attrs.Str("moments") == "output" {
 		mean, rstd = c.cast(mean), c.cast(rstd)
 	}
-	c.normalise(out, at, x, mean, rstd, wb)
+	c.normalise(out, at, x, moments{mean, rstd, d.low}, wb)
 }
 
 func (c *call) layernorm() error {
@@ -93,7 +127,7 @@ func (c *call) batchnorm() error {
 			rstd := c.invStd(c.input(variance[ch]))
 			for at := ch * length; at < len(x); at += channels * length {
 				for i := at; i < at+length; i++ {
-					out.set(i, c.normalised(c.input(x[i]), mu, rstd, weight, bias))
+					out.set(i, c.normalised(c.input(x[i]), mu, 0, rstd, weight, bias))
 				}
 			}
 		}

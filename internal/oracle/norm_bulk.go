@@ -9,11 +9,11 @@ import (
 )
 
 // normalise fills out[at:] with normalised values, in runs where the moments are ordinary. wb gives weight and bias.
-func (c *call) normalise(out *result, at int, x []float64, mean, rstd num, wb func(i int) (w, b num)) {
-	inRuns := mean.clean() && rstd.clean() && (c.T == dtype.Float32 || c.T == dtype.Float64)
+func (c *call) normalise(out *result, at int, x []float64, by moments, wb func(i int) (w, b num)) {
+	inRuns := by.mean.clean() && by.rstd.clean() && (c.T == dtype.Float32 || c.T == dtype.Float64)
 	var r *normRun
 	if inRuns {
-		r = newNormRun(c, mean, rstd)
+		r = newNormRun(c, by)
 		defer giveBack(r.buf)
 	}
 	for lo := 0; lo < len(x); lo += runElems {
@@ -26,7 +26,7 @@ func (c *call) normalise(out *result, at int, x []float64, mean, rstd num, wb fu
 		}
 		for i, v := range part {
 			w, b := wb(lo + i)
-			out.set(at+lo+i, c.normalised(c.input(v), mean, rstd, w, b))
+			out.set(at+lo+i, c.normalised(c.input(v), by.mean, by.low, by.rstd, w, b))
 		}
 	}
 }
@@ -36,13 +36,14 @@ type normRun struct {
 	*call
 	buf           []float64
 	mean, rstd    bulk // one value each
+	low           float64
 	x, w, b, d, s bulk
 	plain, other  bulk
 }
 
-func newNormRun(c *call, mean, rstd num) *normRun {
+func newNormRun(c *call, by moments) *normRun {
 	const n = runElems
-	r := &normRun{call: c, buf: borrow(14 * n), mean: same(mean), rstd: same(rstd)}
+	r := &normRun{call: c, buf: borrow(14 * n), mean: same(by.mean), rstd: same(by.rstd), low: by.low}
 	for i, part := range []*bulk{&r.x, &r.w, &r.b, &r.d, &r.s, &r.plain, &r.other} {
 		*part = bulk{v: r.buf[2*i*n : (2*i+1)*n], e: r.buf[(2*i+1)*n : (2*i+2)*n]}
 	}
@@ -59,19 +60,30 @@ func (r *normRun) of(part []float64, lo int, wb func(i int) (w, b num)) (bulk, b
 		wj, bj := wb(lo + j)
 		x.v[i], x.e[i], w.v[i], w.e[i], b.v[i], b.e[i] = in.v, in.e, wj.v, wj.e, bj.v, bj.e
 	}
-	ok := r.subAll(d, x, r.mean) &&
-		r.mulAll(plain, d, r.rstd) && r.mulAll(plain, plain, w) && r.addAll(plain, plain, b) &&
+	if !r.subAll(d, x, r.mean) {
+		return plain, false
+	}
+	for i := range d.v {
+		d.v[i] -= r.low
+	}
+	ok := r.mulAll(plain, d, r.rstd) && r.mulAll(plain, plain, w) && r.addAll(plain, plain, b) &&
 		r.mulAll(other, d, w) && r.mulAll(other, other, r.rstd) && r.addAll(other, other, b)
 	if !ok {
 		return plain, false
 	}
 	eitherAll(plain, other)
-	ok = r.mulAll(s, r.rstd, w) && r.mulAll(other, r.mean, s) && r.subAll(other, b, other) &&
-		r.mulAll(d, x, s) && r.addAll(other, d, other)
-	if ok {
-		eitherAll(plain, other)
+	if !r.mulAll(s, r.rstd, w) {
+		return plain, false
 	}
-	return plain, ok
+	mean := r.mean.at(0)
+	for i, y := range plain.v {
+		e := r.foldedError(y, x.at(i), mean, s.at(i), b.at(i))
+		if !(e < noBound) {
+			return plain, false
+		}
+		plain.e[i] = math.Max(plain.e[i], e)
+	}
+	return plain, true
 }
 
 // eitherAll is either, of a and b in a.

@@ -37,7 +37,7 @@ func (c *call) rows(name string, width int, f func(r int, x []float64)) {
 func (m *arith) sumRow(x []float64) num {
 	var s sum
 	if ext := extentOf(x); ext.finite && ext.least >= m.flush {
-		s.addExact(x)
+		s.addExact(x, ext.largest())
 		return s.total(m)
 	}
 	for _, v := range x {
@@ -77,69 +77,6 @@ func (m *arith) maxRow(x []float64) num {
 	return n
 }
 
-// deviations holds the mean of a row and the sum of squares about it.
-type deviations struct {
-	mean, square num
-}
-
-// deviationsRow returns mean and Σ(x-μ)², by two passes or by Welford's updates. Below r = √(Σx²/n).
-//
-// Mean: a sum and a division, or running means M_k = M_(k-1) + δ_k/k. There an error made at step k is damped by k/n,
-// so the roundings of M_k add up to (u/n)·Σk|M_k| <= (2/3)·n·u·r (Cauchy: k|M_k| <= √k·‖x‖), and those of δ_k and its
-// quotient to (u+quot)/n·Σ|δ_k| <= 3(u+quot)·r: (n+20)·u·r covers both, and merging partial results. Squares, two
-// passes: with a mean off by ε each computed deviation is d-ε, so Σ(d-ε)² = Σd² + nε² because Σd = 0; on top come the
-// rounding of each difference and square (3u) and of the sum: (n+3)u·(Σd²+nε²) + nε². Squares, Welford: Chan, Golub
-// and LeVeque (1983) bound the relative error by a multiple of n·u·κ with κ = √(Σx²/Σd²), that is n·u·‖x‖·‖d‖; the
-// multiple is taken as 2, and 40 more for approximate quotients.
-func (m *arith) deviationsRow(x []float64) deviations {
-	n := float64(len(x))
-	mu := m.meanRow(x)
-	if !mu.clean() {
-		var s sum
-		for _, v := range x {
-			d := m.sub(m.input(v), mu)
-			s.add(m.mul(d, d))
-		}
-		out := deviations{mean: mu, square: s.total(m)}
-		if len(x) == 1 {
-			out.square.w |= clsFinite &^ classOf(out.square.v) // Welford's first deviation is zero, whatever the value
-		}
-		return out
-	}
-	var sq, all, flushed float64
-	for _, v := range x {
-		d := v - mu.v
-		sq += float64(d * d)
-		all += float64(v * v)
-		if v != 0 && abs(v) < m.flush {
-			flushed += float64(2*float64(abs(v)*abs(d))) + float64(v*v)
-		}
-	}
-	mu.e = math.Max(mu.e, float64(m.gamma(len(x)+20)*math.Sqrt(all/n))+m.tiny)
-	mu2 := float64(mu.e * mu.e)
-	e := float64(m.gamma(len(x)+3)*(sq+float64(n*mu2))) + float64(n*mu2) +
-		float64(m.gamma(2*len(x)+40)*math.Sqrt(float64(sq*all))) + flushed + float64(2*float64(n*m.tiny))
-	out := deviations{mean: mu, square: num{v: sq, e: e}}
-	if sq-sq != 0 || all-all != 0 || float64(sq*all)-float64(sq*all) != 0 {
-		out.square = num{v: 0, w: clsPosInf | clsNaN} // fp64 itself overflowed
-		return out
-	}
-	top := m.widest(x, mu)
-	if sq+e >= m.limit || float64(top*float64(top*n)) >= m.limit {
-		// Merging with an empty part multiplies a squared difference of means by a count of zero: Inf·0.
-		out.square.w = clsPosInf | clsNaN
-	}
-	if top >= m.limit { // a difference from a running mean may itself overflow
-		out.mean.w = clsPosInf | clsNegInf | clsNaN
-	}
-	return out
-}
-
-// widest returns the largest magnitude that a difference from a running mean of finite values may reach.
-func (m *arith) widest(x []float64, mu num) float64 {
-	return float64(2*extentOf(x).largest()) + mu.e
-}
-
 // expSum returns the maximum of a row and Σexp(x-max), filling terms with the exponentials, none of which exceeds 1.
 func (m *arith) expSum(x []float64, terms []num) (top, total num) {
 	top = m.maxRow(x)
@@ -148,7 +85,11 @@ func (m *arith) expSum(x []float64, terms []num) (top, total num) {
 		terms[i] = capped(m.exp(m.sub(m.input(v), top)), 1)
 		s.add(terms[i])
 	}
-	return top, s.total(m)
+	total = s.total(m)
+	if total.v-total.v == 0 {
+		total.e += m.rescaling(x, func(i int) float64 { return terms[i].v }, total.v)
+	}
+	return top, total
 }
 
 // leastExpSum is below every computed Σexp(x-max): the maximum itself contributes exp(0) = 1 to it.
@@ -223,7 +164,7 @@ func (c *call) argmax() error {
 func (c *call) cumsum() error {
 	w, out := c.dim("H"), c.out("output")
 	c.rows("input", w, func(r int, x []float64) {
-		var s sum
+		s := sum{single: true}
 		for i, v := range x {
 			s.add(c.input(v))
 			out.set(r*w+i, s.total(&c.arith))

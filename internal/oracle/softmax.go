@@ -61,6 +61,7 @@ func (m *arith) expSumAll(x []float64, s *rowScratch) (top, total num, ok bool) 
 	var all sum
 	all.addPositive(s.t, len(x))
 	total = all.total(m)
+	total.e += m.rescaling(x, func(i int) float64 { return s.t.v[i] }, total.v)
 	return top, total, total.clean()
 }
 

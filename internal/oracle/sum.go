@@ -6,23 +6,43 @@ import "math"
 
 // A sum gathers terms that an implementation may add in any order and any tree.
 //
-// Bound: a tree of n-1 additions makes an error of at most u·Σ|partial sums| (Higham §4.2). Every partial sum is a
-// sum of some subset of the terms, so it lies between -neg and pos, where pos and neg are the sums of the positive
-// and of the negative parts; n-1 additions therefore cost at most (n-1)·u·max(pos, neg), whatever the order, and
-// 1/(1-nu) covers the higher orders. For data of mixed signs this is half of the usual γ·Σ|t|.
+// Bound: a tree of n-1 additions makes an error of at most u·Σ|partial sums| (Higham §4.2). A partial sum of k terms
+// lies between -neg and pos, where pos and neg are the sums of the positive and of the negative parts, and within k
+// times the largest term: its magnitude is at most M_k = min(max(pos, neg), k·peak). The k-th largest partial sum of a
+// tree has at most n-k+1 terms, so the error is at most u·Σ M_k, k = 2..n, whatever the order; 1/(1-nu) covers the
+// higher orders.
+//
+// Long sums: this is reached only if all roundings push the same way as hard as they can. Roundings of partial sums up
+// to a magnitude that depends on the terms (see variety) count as independent with mean zero (Higham and Mary, A new
+// approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019): together they cost at most
+// longSum·u·√ΣM_k². Those of larger partial sums add up, in chains of at most chainTerms.
 // Overflow: no partial sum can exceed pos or fall below -neg; both infinities at once can meet as NaN.
 type sum struct {
 	n           int
 	v, pos, neg float64
+	peak        float64 // largest magnitude of a term, its error included
 	e           float64
 	may, must   classes // classes some term may have; classes some term is certain to have
 	some        bool    // some term is certainly not finite
+	variety     variety
+	single      bool    // a chain may have all terms: a scan
+	grain       float64 // of variety, for up to twice as many terms as judged
+	judged      int
 }
+
+// longSum is how many times u·√ΣM_k² the error of a long sum may reach. Roundings that are spread evenly between their
+// limits have a deviation of u/√3, so this is 6.9 standard deviations, one sum in 10^11; and because u is their limit
+// at the lower end of a binade only, real ones have 0.72 of that, and it is 9.6.
+const longSum = 4
 
 // add adds one term.
 func (s *sum) add(t num) {
+	s.variety.see(s.n, t.v)
 	s.n++
 	s.v += t.v
+	if a := abs(t.v) + t.e; a > s.peak && a-a == 0 {
+		s.peak = a
+	}
 	if t.clean() {
 		s.e += t.e
 		if t.v >= 0 {
@@ -49,8 +69,11 @@ func (s *sum) add(t num) {
 	}
 }
 
-// addExact adds exact terms, all finite, as add does one by one. It takes no branch on their signs.
-func (s *sum) addExact(x []float64) {
+// addExact adds exact terms, all finite and none larger than largest, as add does one by one. It takes no branch on
+// their signs.
+func (s *sum) addExact(x []float64, largest float64) {
+	s.variety.seeAll(s.n, x)
+	s.peak = math.Max(s.peak, largest)
 	v, pos, neg := s.v, s.pos, s.neg
 	for _, t := range x {
 		bits := math.Float64bits(t)
@@ -107,6 +130,68 @@ func (s *sum) total(m *arith) num {
 		}
 		return num{v: v, w: possible &^ classOf(v)}
 	}
-	e := s.e + float64(m.gamma(s.n-1)*top) + float64(float64(s.n)*m.tiny)
+	chain := chainTerms(s.n)
+	if s.single {
+		chain = float64(s.n)
+	}
+	e := s.e + m.treeError(s.n, chain, limits{top, s.peak, s.independent(m, top)}) + float64(float64(s.n)*m.tiny)
 	return num{v: v, e: e, w: possible &^ clsFinite}
 }
+
+// independent returns the magnitude of partial sums up to which roundings are independent.
+func (s *sum) independent(m *arith, top float64) float64 {
+	if s.n < longTerms {
+		return 0
+	}
+	if s.judged == 0 || s.n >= 2*s.judged { // a running sum asks at every term
+		if s.judged > 0 {
+			top *= 2
+		}
+		s.grain, s.judged = s.variety.grain(m.u, top), s.n
+	}
+	return s.grain
+}
+
+// longTerms is a number of terms below which longSum·√n is not less than n.
+const longTerms = 32
+
+// limits are what is known of the magnitudes in a sum: of its partial sums, of its terms, and up to where roundings of
+// partial sums are independent.
+type limits struct{ top, peak, grain float64 }
+
+// treeError bounds what the roundings of a sum of n terms, in chains of at most chain, add up to.
+func (m *arith) treeError(n int, chain float64, l limits) float64 {
+	if n < 2 || l.top == 0 {
+		return 0
+	}
+	count := float64(n)
+	worst := linearSum(count, l.top, l.peak)
+	if l.grain > 0 {
+		long := float64(longSum * rootSum(count, l.top, l.peak))
+		if l.grain < l.top { // chains add up beyond the grain, and so do their sums
+			if most := math.Min(l.top, float64(chain*l.peak)); most > l.grain {
+				beyond := linearSum(chain, most, l.peak) - linearSum(math.Floor(l.grain/l.peak), l.grain, l.peak)
+				long += float64(count / chain * beyond)
+			}
+			long += float64(l.top * (count/chain - 1))
+		}
+		worst = math.Min(worst, long)
+	}
+	return float64(float64(m.gamma(n)/count) * worst)
+}
+
+// linearSum returns Σ min(top, k·peak) for k = 2..n.
+func linearSum(n, top, peak float64) float64 {
+	k := limited(n, top, peak)
+	return math.Max(0, float64(peak*(float64(float64(k*(k+1))/2)-1))) + float64(math.Max(0, n-k)*top)
+}
+
+// rootSum returns √Σ min(top, k·peak)² for k = 2..n.
+func rootSum(n, top, peak float64) float64 {
+	k, ratio := limited(n, top, peak), top/peak
+	squares := float64(float64(float64(k*(k+1))*(float64(2*k)+1))/6) - 1
+	return float64(peak * math.Sqrt(squares+float64((n-k)*float64(ratio*ratio))))
+}
+
+// limited returns the last k of 1..n for which k·peak is the lesser limit.
+func limited(n, top, peak float64) float64 { return math.Max(1, math.Min(n, math.Floor(top/peak))) }

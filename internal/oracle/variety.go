@@ -1,0 +1,102 @@
+// This file implements variety: how far the roundings of a sum may count as independent.
+
+package oracle
+
+import "math"
+
+// A variety is an evenly spaced sample of the terms of a sum in their order. It says up to which partial sums the
+// roundings of additions are independent. Three things make them agree instead:
+//
+//   - Terms that repeat a few values: S + x is rounded the same way for every S of a binade if x is the same.
+//   - Terms that differ by less than the spacing of the partial sums: 10000 ± 1 is always rounded down beside 10^9.
+//   - Terms below half the spacing: they are lost, and all with their own sign.
+//
+// The sample has every (mask+1)-th term that is not zero; when it is full, every second one of it is dropped.
+type variety struct {
+	mask, taken int
+	sample      [sampleTerms]float64
+}
+
+const (
+	sampleTerms  = 32 // looking at them costs less than adding a row of the length from which it matters
+	recentValues = 8  // a row of ties has up to four levels
+	// spacingSpread is the least spread of terms, over u times a partial sum, that makes roundings independent. The
+	// spacing is at most 2u times the sum; normal terms whose deviation is 0.6 of it fall evenly between its multiples
+	// but for 2·exp(-2π²·0.6²) = 0.2 %.
+	spacingSpread = 1.2
+)
+
+// see takes term i, counted from 0.
+func (y *variety) see(i int, x float64) {
+	if i&y.mask == 0 {
+		y.take(x)
+	}
+}
+
+// seeAll is see for the terms from i on.
+func (y *variety) seeAll(i int, x []float64) {
+	for at := (i+y.mask)&^y.mask - i; at < len(x); at = (i + at) | y.mask + 1 - i {
+		y.take(x[at])
+	}
+}
+
+func (y *variety) take(x float64) {
+	if x == 0 {
+		return
+	}
+	y.sample[y.taken] = x
+	if y.taken++; y.taken < sampleTerms {
+		return
+	}
+	for i := range sampleTerms / 2 {
+		y.sample[i] = y.sample[2*i+1]
+	}
+	y.mask, y.taken = 2*y.mask+1, sampleTerms/2
+}
+
+// grain returns the magnitude up to which roundings of partial sums are independent, at most top; 0: none are.
+func (y *variety) grain(u, top float64) float64 {
+	terms := y.sample[:y.taken]
+	if len(terms) < recentValues || y.repeats() {
+		return 0
+	}
+	for range 40 {
+		near, small := 0, 0
+		for i, x := range terms {
+			if abs(x) < float64(2*float64(u*top)) {
+				small++
+			}
+			if i > 0 && abs(x-terms[i-1]) < float64(spacingSpread*float64(u*top)) {
+				near++
+			}
+		}
+		if 2*near < len(terms) && 10*small <= len(terms) {
+			return top
+		}
+		top /= 2
+	}
+	return 0
+}
+
+// repeats reports whether more than a quarter of the sample repeats one of the last few different values.
+func (y *variety) repeats() bool {
+	var recent [recentValues]float64
+	known, repeated := 0, 0
+	for _, x := range y.sample[:y.taken] {
+		found := false
+		for _, r := range recent {
+			found = found || r == x
+		}
+		if found {
+			repeated++
+			continue
+		}
+		recent[known%recentValues] = x
+		known++
+	}
+	return 4*repeated > y.taken
+}
+
+// chainTerms is the longest chain of additions that a sum of n terms is assumed to have. Short sums may be one chain;
+// kernels share a long one between lanes, and a single float32 chain over 10^4 terms of one sign is not accurate.
+func chainTerms(n int) float64 { return math.Min(float64(n), math.Max(1024, math.Ceil(float64(n)/32))) }
