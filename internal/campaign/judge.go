@@ -22,6 +22,8 @@ type expected struct {
 	want *compare.Want
 	// replied is the type in which a user's reference replied; Invalid: the catalogue's own float64.
 	replied dtype.DType
+	// common gives the errors that implementations may have in common; nil where want is a user's.
+	common  func() ([]float64, error)
 	release func() // gives the memory of want back; nil: it is left to the collector
 }
 
@@ -74,8 +76,14 @@ func (s *subject) judge(
 		}
 		out := outputOf(w.name, rep)
 		out.Constant = constant(matched[i])
+		if rep.Verdict == compare.Pass && rep.Regime == compare.Bound {
+			if err := leaning(&out, matched[i], w); err != nil {
+				return fmt.Errorf("output %q: %w", w.name, err)
+			}
+		}
 		res.Outputs = append(res.Outputs, out)
 		take(res, w, matched[i].DType, rep)
+		takeBias(res, &out)
 		decided = decided || rep.Verdict != compare.Undecided
 		if rep.Verdict == compare.Error {
 			continue // properties of something that is no output say nothing
@@ -118,6 +126,39 @@ func take(res *verdict.Result, w expected, got dtype.DType, rep *compare.Report)
 			res.Reason = verdict.NonFinite
 		}
 		res.Message = mismatchMessage(w.name, rep)
+	}
+}
+
+// leaning adds what the test for a common sign counts on an accepted output.
+func leaning(out *verdict.Output, got *tensor.Tensor, w expected) error {
+	if w.common == nil {
+		return nil
+	}
+	lean, err := compare.LeanOf(got, w.want, w.common)
+	if err != nil {
+		return err
+	}
+	if lean.Units > 0 {
+		out.Lean = &lean
+	}
+	if halves := compare.Halves(got, w.want); halves.Units > 0 {
+		out.Halves = &halves
+	}
+	return nil
+}
+
+// takeBias fails a case whose errors have a common sign. A campaign is tested as a whole, too: see verdict.Bias.
+func takeBias(res *verdict.Result, out *verdict.Output) {
+	for _, b := range []struct {
+		kind string
+		lean *compare.Lean
+	}{{verdict.BiasLean, out.Lean}, {verdict.BiasHalves, out.Halves}} {
+		if b.lean == nil || !b.lean.Biased() || res.Verdict.Failed() {
+			continue
+		}
+		found := verdict.Bias{DType: out.DType, Kind: b.kind, Lean: *b.lean}
+		res.Verdict, res.Reason = verdict.Fail, verdict.Biased
+		res.Message = fmt.Sprintf("output %q: %s", out.Name, found.Sentence())
 	}
 }
 

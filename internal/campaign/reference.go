@@ -88,7 +88,10 @@ func (s *subject) evaluate(c opspec.Case, inputs map[string]*tensor.Tensor) ([]e
 	for i := range s.entry.Schema.Outputs {
 		name := s.entry.Schema.Outputs[i].Name
 		wants[name].Shape = unpadded(wants[name].Shape, missing)
-		out = append(out, expected{name: name, want: wants[name]})
+		out = append(out, expected{name: name, want: wants[name], common: func() ([]float64, error) {
+			common, err := oracle.Common(s.entry, given, s.entryAttrs(c), c.DType)
+			return common[name], err
+		}})
 	}
 	return out, s.declared(c, out)
 }

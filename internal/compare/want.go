@@ -26,6 +26,12 @@ type Want struct {
 	// Stored holds a reference that stays in its own float type, for instance the float32 reply of a user's script.
 	// It is read in place, without a widened copy. Set Options.WantDType to account for its own rounding.
 	Stored *tensor.Tensor
+	// Unit is the number of consecutive elements that share a sum, so that their errors are not independent; those of
+	// different units are. 0: not known, or no sums.
+	Unit int
+	// Once: before it is rounded to DType the value has one correctly rounded operation, so a value that lies exactly
+	// between two of DType is known exactly there.
+	Once bool
 	// Saturating: values beyond the range of DType become its largest finite value instead of an infinity or NaN.
 	Saturating bool
 }

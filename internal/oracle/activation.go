@@ -231,7 +231,7 @@ func binaryOps() []*Op {
 	op := func(name, doc, contract, a, b string, f func(c *call, a, b num) num) *Op {
 		return &Op{
 			Name: name, Family: "binary", Doc: doc, Contract: contract,
-			Schema: elementwise(nil, a, b), ref: binary(a, b, f), setsAll: true,
+			Schema: elementwise(nil, a, b), ref: binary(a, b, f), setsAll: true, once: name == "add" || name == "mul",
 		}
 	}
 	return []*Op{

@@ -35,6 +35,31 @@ func Evaluate(
 	return wants, nil
 }
 
+// Common runs the reference of op as Evaluate does and returns, for each element of each output, the error that a
+// conforming implementation may make in all rows alike: what its roundings of sums and to the output type add has no
+// common sign and is left out. See compare.Lean.
+func Common(
+	op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dtype.DType,
+) (map[string][]float64, error) {
+	c, err := newCall(op, inputs, attrs, d)
+	if err != nil {
+		return nil, err
+	}
+	c.common = true
+	for _, r := range c.outs {
+		r.rounds = false
+	}
+	if err := op.ref(c); err != nil {
+		return nil, err
+	}
+	common := make(map[string][]float64, len(c.outs))
+	for name, r := range c.outs {
+		common[name] = r.Bound
+	}
+	c.release()
+	return common, nil
+}
+
 // A call is one evaluation: decoded inputs, resolved dims and outputs to fill.
 type call struct {
 	arith
@@ -83,6 +108,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
 		c.outs[o.Name] = newResult(od, shape, d, o.Saturate, op.setsAll)
+		c.outs[o.Name].Once = op.once
 	}
 	return c, nil
 }

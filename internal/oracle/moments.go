@@ -67,15 +67,21 @@ func (m *arith) deviations(x []float64) deviations {
 	}
 	largest, rms, square := extentOf(x).largest(), math.Sqrt(all/n), sq.value()
 	varied := len(x) >= longTerms && y.grain(m.u, largest) == largest // running means round independently
-	mu.e = math.Max(mu.e, m.runningMean(len(x), largest, rms, varied)+m.tiny)
-	offset := float64(n * float64(mu.e*mu.e))
+	off := math.Max(mu.e, m.runningMean(len(x), largest, rms, varied)+m.tiny)
+	offset := float64(n * float64(off*off))
+	if !m.common || !varied {
+		mu.e = off
+	}
 	top := square + offset
-	e := offset + float64(m.gamma(43)*top) + flushed + float64(2*float64(n*m.tiny)) +
-		m.treeError(len(x), chainTerms(len(x)), limits{top, float64((far + mu.e) * (far + mu.e)), squares.grain(m.u, top)})
+	e := offset + float64(m.gamma(m.squaring())*top) + flushed + float64(2*float64(n*m.tiny)) +
+		m.treeError(len(x), chainTerms(len(x)), limits{top, float64((far + off) * (far + off)), squares.grain(m.u, top)})
 	prefixes := float64(n * (apart / 2))
 	if varied {
 		long := math.Max(math.Sqrt(float64(n*square))/2, rootPrefixes(x, mu.v, low))
 		prefixes = math.Min(prefixes, float64(longSum*long))
+		if m.common {
+			prefixes = 0
+		}
 	}
 	e += float64(2 * float64(float64(m.gamma(len(x))/n)*float64(largest*prefixes)))
 	out := deviations{mean: mu, square: num{v: square, e: e}, low: low}
@@ -92,6 +98,15 @@ func (m *arith) deviations(x []float64) deviations {
 		out.mean.w = clsPosInf | clsNegInf | clsNaN
 	}
 	return out
+}
+
+// squaring is how many roundings a squared deviation has: a difference, a square and, in Welford's updates, quotients.
+// What all of them have in common is an approximate quotient.
+func (m *arith) squaring() int {
+	if m.common {
+		return 8
+	}
+	return 43
 }
 
 // centre returns the mean of a row, what is left of it below the last bit of its value, and a sample of the terms.

@@ -70,6 +70,17 @@ func (c *call) invStd(variance num) num {
 	return c.rsqrtLeast(c.add(variance, c.constant(eps)), float64(eps*(1-float64(4*c.u))))
 }
 
+// elementwise returns the arithmetic of what is done to each element of a row by itself. The roundings of different
+// elements have nothing in common.
+func (c *call) elementwise() *call {
+	if !c.common {
+		return c
+	}
+	own := *c
+	own.u = ownRoundoff
+	return &own
+}
+
 // moments are what a row is normalised with.
 type moments struct {
 	mean, rstd num
@@ -85,12 +96,13 @@ func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, 
 	if c.attrs.Str("moments") == "output" {
 		mean, rstd = c.cast(mean), c.cast(rstd)
 	}
-	c.normalise(out, at, x, moments{mean, rstd, d.low}, wb)
+	c.elementwise().normalise(out, at, x, moments{mean, rstd, d.low}, wb)
 }
 
 func (c *call) layernorm() error {
 	w, b, out := c.data("weight"), c.data("bias"), c.out("output")
 	width := c.dim("H")
+	out.Unit = width
 	c.rows("input", width, func(r int, x []float64) {
 		c.standardise(out, r*width, x, func(i int) (num, num) { return c.input(w[i]), c.input(b[i]) })
 	})
@@ -105,6 +117,7 @@ func (c *call) groupnorm() error {
 	if width == 0 {
 		return nil
 	}
+	out.Unit = width
 	parallel(len(x)/width, 64*width, func(lo, hi int) {
 		for g := lo; g < hi; g++ {
 			first := g % groups * channels
@@ -153,10 +166,12 @@ func (c *call) scaled(x, rstd, w num) num {
 
 func (c *call) rmsnorm() error {
 	w, out, width := c.data("weight"), c.out("output"), c.dim("H")
+	out.Unit = width
 	c.rows("input", width, func(r int, x []float64) {
 		rstd := c.invStd(c.mean(c.squares(x), width))
+		own := c.elementwise()
 		for i, v := range x {
-			out.set(r*width+i, c.scaled(c.input(v), rstd, c.input(w[i])))
+			out.set(r*width+i, own.scaled(c.input(v), rstd, c.input(w[i])))
 		}
 	})
 	return nil
@@ -164,6 +179,7 @@ func (c *call) rmsnorm() error {
 
 func (c *call) l2norm() error {
 	out, width := c.out("output"), c.dim("H")
+	out.Unit = width
 	eps := c.constant(c.attrs.Float("eps"))
 	c.rows("input", width, func(r int, x []float64) {
 		norm := c.max2(c.sqrt(c.squares(x)), eps)

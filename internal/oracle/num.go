@@ -86,6 +86,8 @@ type arith struct {
 	tanhAbs float64
 	erfRel  float64
 	narrow  float64 // tensor-core accumulation: units of u per term; 0: not permitted
+	// common: errors that all rows of an implementation may have in common, without those of independent roundings.
+	common bool
 }
 
 const (

@@ -23,7 +23,9 @@ type Op struct {
 	ref func(c *call) error
 	// setsAll says that ref sets every element of its outputs, by set, setAll or setExact: their memory need not be
 	// cleared before.
-	setsAll  bool
+	setsAll bool
+	// once says that the output has one correctly rounded operation before it is rounded to its type.
+	once     bool
 	compile  sync.Once
 	program  *opspec.Program // of Schema, set by compile
 	compiled error

@@ -180,6 +180,7 @@ func reduceOps() []*Op {
 		return &Op{
 			Name: name, Family: "reduce", Doc: doc, Contract: contract, Schema: rowwise(attrs, reduced),
 			ref: func(c *call) error {
+				c.out("output").Unit = 1
 				c.rows("input", c.dim("H"), func(r int, x []float64) { f(c, r, x) })
 				return nil
 			},

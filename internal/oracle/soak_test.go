@@ -134,6 +134,8 @@ type judgement struct {
 	output              string          // whose report that is
 	elems, undetermined int
 	ratio               float64 // the largest |got - want| / bound
+	lean, halves        compare.Lean
+	biased              bool // the units of one output lean to one side
 }
 
 // judge compares the outputs under the bound, up to the first that is not a pass.
@@ -155,7 +157,24 @@ func (t *trial) judge(got map[string]*tensor.Tensor) (judgement, error) {
 			return j, nil
 		}
 	}
-	return j, nil
+	return j, t.lean(&j, got)
+}
+
+// lean adds what the test for a common sign says.
+func (t *trial) lean(j *judgement, got map[string]*tensor.Tensor) error {
+	for name, w := range t.want {
+		l, err := compare.LeanOf(got[name], w, func() ([]float64, error) {
+			common, err := oracle.Common(t.op, t.inputs, t.attrs, t.c.DType)
+			return common[name], err
+		})
+		if err != nil {
+			return err
+		}
+		j.lean.Add(l)
+		j.halves.Add(compare.Halves(got[name], w))
+		j.biased = j.biased || l.Biased()
+	}
+	return nil
 }
 
 // soakCases returns how many cases an op and dtype get: a sample, or what GPUEMU_SOAK says.
@@ -180,6 +199,7 @@ type tally struct {
 	elems, undetermined               int
 	undecidedAdversarial, adversarial int
 	ratio                             float64 // the largest error/bound
+	lean, halves                      compare.Lean
 }
 
 // TestHonestImplementationsKeepTheBound runs every op in every dtype in all styles of honest arithmetic over all value
@@ -261,6 +281,12 @@ func soakOne(t *testing.T, op *oracle.Op, d dtype.DType, n int, values []string)
 			got.adversarial += j.elems
 			got.undecidedAdversarial += j.undetermined
 		}
+		got.lean.Add(j.lean)
+		got.halves.Add(j.halves)
+		if j.biased {
+			got.violations++
+			t.Errorf("style %+v\ncase %s\nerrors have a common sign: %+v", style, tr.c, j.lean)
+		}
 		if j.bad != nil {
 			got.violations++
 			t.Errorf("style %+v\ncase %s\noutput %q\n%s", style, tr.c, j.output, brief(j.bad))
@@ -268,6 +294,9 @@ func soakOne(t *testing.T, op *oracle.Op, d dtype.DType, n int, values []string)
 				return got
 			}
 		}
+	}
+	if got.lean.Biased() || got.halves.Biased() {
+		t.Errorf("%s %s: the errors of all cases have a common sign: %+v, halves %+v", op.Name, d, got.lean, got.halves)
 	}
 	return got
 }

@@ -115,6 +115,7 @@ func softmaxOps() []*Op {
 			Schema: rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}),
 			ref: func(c *call) error {
 				w, x, out := c.dim("H"), c.data("input"), c.out("output")
+				out.Unit = w
 				parallel(len(x)/w, 8*w, func(lo, hi int) {
 					s := newRowScratch(w)
 					for r := lo; r < hi; r++ {

@@ -168,6 +168,9 @@ func (m *arith) treeError(n int, chain float64, l limits) float64 {
 	worst := linearSum(count, l.top, l.peak)
 	if l.grain > 0 {
 		long := float64(longSum * rootSum(count, l.top, l.peak))
+		if m.common {
+			long = 0
+		}
 		if l.grain < l.top { // chains add up beyond the grain, and so do their sums
 			if most := math.Min(l.top, float64(chain*l.peak)); most > l.grain {
 				beyond := linearSum(chain, most, l.peak) - linearSum(math.Floor(l.grain/l.peak), l.grain, l.peak)

@@ -76,6 +76,7 @@ func (j *junit) write() error {
 	if doc != nil {
 		extra = lintCases(doc)
 	}
+	extra = append(extra, biasCases(sum)...)
 	extra = append(extra, j.source.Baseline.junitCases(sum.Regressions > 0)...)
 	if j.source.ExitCode() == 3 {
 		extra = append(extra, extraCase{suite: "gpuemu", name: "run", fault: "error", kind: "not_green",
@@ -108,6 +109,18 @@ func (j *junit) write() error {
 	}
 	j.printf("</testsuites>\n")
 	return nil
+}
+
+// biasCases are the findings of the test of a whole campaign for errors with a common sign.
+func biasCases(sum *verdict.Summary) []extraCase {
+	var out []extraCase
+	for i := range sum.Ops {
+		for _, b := range sum.Ops[i].Bias {
+			out = append(out, extraCase{suite: "gpuemu bias", name: sum.Ops[i].Op + " " + b.DType + " " + b.Kind,
+				fault: "failure", kind: string(verdict.Biased), message: b.Sentence()})
+		}
+	}
+	return out
 }
 
 func (j *junit) name() string {

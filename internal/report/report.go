@@ -100,6 +100,9 @@ func (s *Source) Conclusion() string {
 				nonZero(" (%d with an error)", sum.Errors), sum.Passed,
 				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)))
 		}
+		if n := sum.Biases(); n > 0 {
+			parts = append(parts, "errors with a common sign in "+plural(n, "op"))
+		}
 		if sum.Lint != nil && sum.Lint.Errors > 0 {
 			parts = append(parts, plural(sum.Lint.Errors, "error")+" in compiled kernels")
 		}

@@ -169,10 +169,15 @@ func (t *texter) table() {
 	}
 	t.line("")
 	for i, line := range columns(rows, 2) {
-		if i > 0 && ops[i-1].Failed > 0 {
+		if i > 0 && (ops[i-1].Failed > 0 || len(ops[i-1].Bias) > 0) {
 			line = t.paint(red, line)
 		}
 		t.line(line)
+	}
+	for i := range ops {
+		for _, b := range ops[i].Bias {
+			t.sentence("FAIL ", clean(ops[i].Op)+" "+clean(b.DType)+", all cases: "+b.Sentence())
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"gpuemu/internal/compare"
 )
 
 // Result is what came out of one case. It is the row of the store, the entry of a report and of a baseline.
@@ -71,6 +73,10 @@ type Output struct {
 	MeanULP  float64 `json:"mean_ulp"`
 	MaxRatio float64 `json:"max_ratio"` // largest error over its bound
 	MaxWant  float64 `json:"max_want"`
+
+	// Lean counts rows whose errors point to one side, Halves elements that were not rounded to even; see compare.Lean.
+	Lean   *compare.Lean `json:"lean,omitempty"`
+	Halves *compare.Lean `json:"halves,omitempty"`
 
 	Worst []Element `json:"worst,omitempty"` // only where something is wrong
 	Map   string    `json:"map,omitempty"`   // error map as text

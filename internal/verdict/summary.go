@@ -43,6 +43,8 @@ type OpSummary struct {
 	Reference string   `json:"reference"`
 	MaxAbs    float64  `json:"max_abs"`
 	MaxRatio  float64  `json:"max_ratio"` // largest error over its bound or tolerance
+	// Bias has the dtypes whose errors have a common sign over all cases; the op fails then.
+	Bias []Bias `json:"bias,omitempty"`
 }
 
 // Summary is what a campaign found.
@@ -99,12 +101,23 @@ type HealthCheck struct {
 // UndecidedShare is the share of undecided cases of an op above which a run is not green.
 const UndecidedShare = 0.10
 
-// ExitCode is the exit code that the summary deserves: 1 if a case failed, a compiled kernel breaks its policy or a
-// regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more
+// Biases returns how many ops have errors with a common sign.
+func (s *Summary) Biases() int {
+	n := 0
+	for i := range s.Ops {
+		if len(s.Ops[i].Bias) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// ExitCode is the exit code that the summary deserves: 1 if a case failed, the errors of an op have a common sign, a
+// compiled kernel breaks its policy or a regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more
 // than a tenth of an op's cases are undecided; else 0.
 func (s *Summary) ExitCode() int {
 	switch {
-	case s.Failed > 0 || s.Regressions > 0 || s.Lint != nil && s.Lint.Errors > 0:
+	case s.Failed > 0 || s.Regressions > 0 || s.Biases() > 0 || s.Lint != nil && s.Lint.Errors > 0:
 		return 1
 	case s.NotRun > 0 || s.Total < s.Planned || s.Total == 0 && s.Lint.looked() == 0:
 		return 3
@@ -128,6 +141,7 @@ type Tally struct {
 type opTally struct {
 	OpSummary
 	dtypes map[string]bool
+	leans  leans
 }
 
 // Add counts a result.
@@ -138,11 +152,12 @@ func (t *Tally) Add(r *Result) {
 	}
 	op := t.ops[r.Op]
 	if op == nil {
-		op = &opTally{OpSummary: OpSummary{Op: r.Op}, dtypes: map[string]bool{}}
+		op = &opTally{OpSummary: OpSummary{Op: r.Op}, dtypes: map[string]bool{}, leans: leans{}}
 		t.ops[r.Op] = op
 	}
 	op.Counts.Add(r.Verdict)
 	op.dtypes[r.DType] = true
+	op.leans.add(r)
 	if r.Candidate != "" {
 		op.Candidate = r.Candidate
 	}
@@ -167,6 +182,7 @@ func (t *Tally) Ops() []OpSummary {
 			s.DTypes = append(s.DTypes, d)
 		}
 		sort.Strings(s.DTypes)
+		s.Bias = op.leans.biases()
 		out = append(out, s)
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].Op < out[j].Op })

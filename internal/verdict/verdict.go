@@ -71,6 +71,7 @@ const (
 	Mismatch  Reason = "mismatch"   // at least one element is wrong
 	Invariant Reason = "invariant"  // a property that needs no reference does not hold
 	NonFinite Reason = "non_finite" // every wrong element is a NaN or an infinity, or lacks one
+	Biased    Reason = "bias"       // each element is within its bound, but the errors have a common sign
 )
 
 // The reasons of Fail that are findings on an execution: they are the cause where elements are wrong too.
