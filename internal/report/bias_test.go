@@ -20,8 +20,8 @@ func TestBias(t *testing.T) {
 		tally.Add(&r)
 		results = append(results, r)
 	}
-	s := Source{Summary: verdict.Summary{Kind: "test", Planned: 20, Complete: true, Counts: tally.Counts(), Ops: tally.Ops()},
-		Each: Slice(results)}
+	sum := verdict.Summary{Kind: "test", Planned: 20, Complete: true, Counts: tally.Counts(), Ops: tally.Ops()}
+	s := Source{Summary: sum, Each: Slice(results)}
 	if got := s.ExitCode(); got != 1 {
 		t.Fatalf("exit code %d, want 1", got)
 	}
