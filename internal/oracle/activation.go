@@ -112,10 +112,15 @@ func (m *arith) silu(x num) num {
 	return gated(x, n)
 }
 
-// geluErf returns x/2·(1+erf(x/√2)). For negative x the sum cancels and the error of erf stays, relative to 1.
+// geluErf returns x/2·(1+erf(x/√2)), or x/2·erfc(-x/√2). For negative x the sum cancels and the error of erf stays,
+// relative to 1. An erfc has its error relative to 1+erf instead: where |erf| is small that is up to 2u more.
 func (m *arith) geluErf(x num) num {
 	t := m.erf(m.scale(x, math.Sqrt2/2))
-	return gated(x, m.mul(m.mul(exact(0.5), x), m.add(exact(1), t)).valued(libm.Gelu(x.v)))
+	n := m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+	if n.v-n.v == 0 {
+		n.e += float64(m.erfRel / 2 * abs(n.v))
+	}
+	return gated(x, n.valued(libm.Gelu(x.v)))
 }
 
 const sqrt2OverPi = 0.79788456080286535588 // √(2/π)
@@ -193,7 +198,7 @@ func activationOps() []*Op {
 	alpha := floatAttr("alpha", "slope (leaky_relu) or scale (elu) for negative inputs", 0.01, 0.2)
 	eluAlpha := alpha
 	eluAlpha.Values = []any{1.0, 0.5}
-	gelu := op("gelu", "0.5 x (1 + erf(x/sqrt(2)))", arithmetic+"; erf within 2 ulp"+atMinusInf,
+	gelu := op("gelu", "0.5 x (1 + erf(x/sqrt(2)))", arithmetic+"; erf or erfc within 2 ulp"+atMinusInf,
 		func(c *call, x num) num { return c.geluErf(x) })
 	silu := op("silu", "x / (1 + exp(-x))", arithmetic+"; as written or x times the sigmoid"+atMinusInf,
 		func(c *call, x num) num { return c.silu(x) })
