@@ -87,8 +87,8 @@ func (a num) valued(v float64) num {
 	return a
 }
 
-// gated returns n = x·g(x), where g goes from 0 to 1, with what it is at -Inf: the limit is 0, and the formulas multiply
-// an infinity by zero. Both are right.
+// gated returns n = x·g(x), where g goes from 0 to 1, with what it is at -Inf: the limit is 0, and the formulas
+// multiply an infinity by zero. Both are right.
 func gated(x, n num) num {
 	switch {
 	case math.IsInf(x.v, -1):
