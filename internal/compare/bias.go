@@ -129,8 +129,8 @@ func directed(got *tensor.Tensor, w *Want) []unit {
 	return out
 }
 
-// varied reports whether the values of a unit are many and differ by more than their spacing, so that their roundings do
-// not agree. U is the unit roundoff of their type.
+// varied reports whether the values of a unit are many and differ by more than their spacing, so that their roundings
+// do not agree. U is the unit roundoff of their type.
 func varied(x []float64, u float64) bool {
 	const least, sample = 64, 32
 	if len(x) < least {
@@ -148,9 +148,10 @@ func varied(x []float64, u float64) bool {
 	return 4*near <= len(x)/step
 }
 
-// Halves counts elements whose wanted value lies exactly between two values of a 16-bit output and which are not rounded
-// to even: Above away from zero, Below toward it. Where the value before that rounding is exact (Want.Once), rounding to
-// nearest even leaves none; adding half a unit and cutting off leaves all of them above. Equal values count once.
+// Halves counts elements whose wanted value lies exactly between two values of a 16-bit output and which are not
+// rounded to even: Above away from zero, Below toward it. Where the value before that rounding is exact (Want.Once),
+// rounding to nearest even leaves none; adding half a unit and cutting off leaves all of them above. Equal values count
+// once.
 func Halves(got *tensor.Tensor, w *Want) Lean {
 	if !w.Once || w.Value == nil || got.DType != dtype.Float16 && got.DType != dtype.BFloat16 {
 		return Lean{}

@@ -2,7 +2,11 @@
 
 package gradient
 
-import "math"
+import (
+	"math"
+
+	"gpuemu/internal/libm"
+)
 
 // formulas are the gradients that have one. Each fills out of the call from in, index and g.
 var formulas = map[string]func(c *call) error{
@@ -76,13 +80,22 @@ func eluSlope(c *call, x val) val {
 
 func geluValue(c *call, x val) val {
 	p := c.work
-	return p.mul(half(x), p.add(val{v: 1}, p.erf(p.times(x, math.Sqrt2/2))))
+	return p.valued(p.mul(half(x), p.add(val{v: 1}, p.erf(p.times(x, math.Sqrt2/2)))), libm.Gelu(x.v))
+}
+
+// gateOf returns g(x) of f(x) = x·g(x), with g(0) = 1/2. Far out on the negative side f keeps its digits where the
+// formula of g cancels; next to zero f may be subnormal.
+func gateOf(f func(x float64) float64, x float64) float64 {
+	if math.Abs(x) < 0x1p-900 {
+		return 0.5
+	}
+	return f(x) / x
 }
 
 // geluSlope is Φ(x) + x·φ(x).
 func geluSlope(c *call, x val) val {
 	p := c.work
-	cdf := half(p.add(val{v: 1}, p.erf(p.times(x, math.Sqrt2/2))))
+	cdf := p.valued(half(p.add(val{v: 1}, p.erf(p.times(x, math.Sqrt2/2)))), gateOf(libm.Gelu, x.v))
 	square := p.mul(x, x)
 	pdf := p.times(p.exp(half(val{-square.v, square.e})), 0.39894228040143267794) // 1/√(2π)
 	return p.add(cdf, p.mul(x, pdf))
@@ -95,8 +108,10 @@ func geluTanhSlope(c *call, x val) val {
 	square := p.mul(x, x)
 	t := p.tanh(p.times(p.add(x, p.times(p.mul(square, x), cubic)), sqrt2OverPi))
 	inner := p.times(p.add(val{v: 1}, p.times(square, 3*cubic)), sqrt2OverPi)
-	rest := p.mul(p.mul(half(x), p.sub(val{v: 1}, p.mul(t, t))), inner)
-	return p.add(half(p.add(val{v: 1}, t)), rest)
+	gate, other := gateOf(libm.GeluTanh, x.v), gateOf(libm.GeluTanh, -x.v) // (1±t)/2
+	rise := p.valued(p.sub(val{v: 1}, p.mul(t, t)), float64(4*gate)*other)
+	rest := p.mul(p.mul(half(x), rise), inner)
+	return p.add(p.valued(half(p.add(val{v: 1}, t)), gate), rest)
 }
 
 func siluValue(c *call, x val) val { return c.work.mul(x, c.work.sigmoid(x)) }
@@ -108,14 +123,20 @@ func siluSlope(c *call, x val) val {
 	return p.mul(s, p.add(val{v: 1}, p.mul(x, p.sub(val{v: 1}, s))))
 }
 
+// bell returns e^-|x|/(1 + e^-|x|)², the slope of the sigmoid without the cancellation of 1 - s.
+func bell(x float64) float64 {
+	t := libm.Exp(-math.Abs(x))
+	return t / float64((1+t)*(1+t))
+}
+
 func sigmoidSlope(c *call, x val) val {
 	s := c.work.sigmoid(x)
-	return c.work.mul(s, c.work.sub(val{v: 1}, s))
+	return c.work.valued(c.work.mul(s, c.work.sub(val{v: 1}, s)), bell(x.v))
 }
 
 func tanhSlope(c *call, x val) val {
 	t := c.work.tanh(x)
-	return c.work.sub(val{v: 1}, c.work.mul(t, t))
+	return c.work.valued(c.work.sub(val{v: 1}, c.work.mul(t, t)), 4*bell(2*x.v))
 }
 
 // softplusSlope is sigmoid(βx), or 1 beyond the threshold. Next to it both branches are right.

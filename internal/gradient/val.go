@@ -93,6 +93,16 @@ func (p prec) div(a, b val) val {
 	return p.rounded(v, (a.e+float64(math.Abs(v)*b.e))/low)
 }
 
+// valued returns a with v as its value, which is nearer to the exact one than what the written formula gives; the
+// error still covers the formula.
+func (p prec) valued(a val, v float64) val {
+	if finite(a.v) && finite(v) {
+		a.e += math.Abs(v-a.v) / p.u
+		a.v = v
+	}
+	return a
+}
+
 // functionError is how many roundings a function of the library is off by: 2 ulp are documented for most of them.
 const functionError = 4
 

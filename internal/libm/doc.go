@@ -17,13 +17,16 @@
 //	Log, Log2     0.51       Pow         0.52       Erfc     0.62
 //	Log1p         0.52       Tanh        0.57       Erf      0.66
 //
+// SiLU, Gelu, GeluTanh and Softplus are made of these and stay within [MaxActivationULP] on the whole line, subnormal
+// results included.
+//
 // Special values are those of C99 Annex F. A NaN result is always the NaN of math.NaN, whatever its argument was.
 package libm
 
 //go:generate go test ./gen -run ^TestTables$ -count=1 -update
 //go:generate go test . -run ^TestPythonTables$ -count=1 -update-python
 
-// MaxErrULP bounds the error of every function of the package, in units in the last place.
+// MaxErrULP bounds the error of every elementary function of the package, in units in the last place.
 const MaxErrULP = 1.0
 
 // mad returns x·y + z with both operations rounded. The conversion forbids the compiler to fuse them (Go spec,

@@ -77,13 +77,50 @@ func (m *arith) sigmoid(x num) num {
 	return n
 }
 
-// silu returns x·sigmoid(x); dividing x by the denominator directly makes one rounding less.
-func (m *arith) silu(x num) num { return m.mul(x, m.sigmoid(x)) }
+// valued returns a with v as its value, which is nearer to the exact one. Whatever a covers stays covered, so that an
+// implementation of the written formula keeps the bound although the formula cancels where v does not.
+func (a num) valued(v float64) num {
+	if a.v-a.v == 0 && v-v == 0 {
+		a.e += abs(v - a.v)
+		a.v = v
+	}
+	return a
+}
 
-// geluErf returns x/2·(1+erf(x/√2)). For negative x the sum cancels and the error of erf stays, relative to 1.
+// gated returns n = x·g(x), where g goes from 0 to 1, with what it is at -Inf: the limit is 0, and the formulas
+// multiply an infinity by zero. Both are right.
+func gated(x, n num) num {
+	switch {
+	case math.IsInf(x.v, -1):
+		limit := num{w: (n.w | clsNaN) &^ clsFinite}
+		if n.w&clsFinite != 0 {
+			limit.e = noBound
+		}
+		return limit
+	case x.w&clsNegInf != 0 && n.v-n.v != 0:
+		n.w |= clsFinite
+	}
+	return n
+}
+
+// silu returns x·sigmoid(x); dividing x by the denominator directly makes one rounding less.
+func (m *arith) silu(x num) num {
+	n := m.mul(x, m.sigmoid(x))
+	if x.v < -40 {
+		n = n.valued(libm.SiLU(x.v)) // the sigmoid may be subnormal where the product is not
+	}
+	return gated(x, n)
+}
+
+// geluErf returns x/2·(1+erf(x/√2)), or x/2·erfc(-x/√2). For negative x the sum cancels and the error of erf stays,
+// relative to 1. An erfc has its error relative to 1+erf instead: where |erf| is small that is up to 2u more.
 func (m *arith) geluErf(x num) num {
 	t := m.erf(m.scale(x, math.Sqrt2/2))
-	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+	n := m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+	if n.v-n.v == 0 {
+		n.e += float64(m.erfRel / 2 * abs(n.v))
+	}
+	return gated(x, n.valued(libm.Gelu(x.v)))
 }
 
 const sqrt2OverPi = 0.79788456080286535588 // √(2/π)
@@ -92,7 +129,7 @@ const sqrt2OverPi = 0.79788456080286535588 // √(2/π)
 func (m *arith) geluTanh(x num) num {
 	cube := m.mul(m.mul(x, x), x)
 	t := m.tanh(m.scale(m.add(x, m.scale(cube, 0.044715)), sqrt2OverPi))
-	return m.mul(m.mul(exact(0.5), x), m.add(exact(1), t))
+	return gated(x, m.mul(m.mul(exact(0.5), x), m.add(exact(1), t)).valued(libm.GeluTanh(x.v)))
 }
 
 // elu returns x or α(exp(x)-1). expm1 is more accurate near zero, but may be a few ulp off at -1 like any function.
@@ -104,33 +141,42 @@ func (m *arith) elu(x num, alpha float64) num {
 	if y.v-y.v == 0 {
 		y.e += float64(m.expRel * abs(y.v))
 	}
-	return m.scale(y, alpha)
+	return m.scale(y.valued(libm.Expm1(x.v)), alpha)
 }
 
-// softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold
-// both branches are right; they differ by less than exp(-threshold)/β.
+// softplus returns log(1+exp(βx))/β, or x beyond the threshold. Where βx is within its own rounding of the threshold,
+// or the threshold's, both branches are right; they differ by less than exp(-threshold)/β.
 func (m *arith) softplus(x num, beta, threshold float64) num {
 	bx := m.scale(x, beta)
-	smooth := func() num {
-		// log1p is more accurate than the logarithm of a rounded sum, which loses exp(βx) below u.
-		return m.div(m.log(m.add(exact(1), m.exp(bx))), m.constant(beta))
-	}
-	if !bx.clean() {
-		if x.v > threshold && bx.v > threshold {
+	slack := bx.e + float64(m.u*min(abs(threshold), m.limit))
+	switch {
+	case !bx.clean(): // βx may overflow, which is beyond any threshold that does not
+		if float64(x.v*beta) > threshold && threshold < m.limit/2 {
 			return x
 		}
-		return smooth()
-	}
-	switch {
-	case bx.v-bx.e > threshold:
+	case bx.v-slack > threshold:
 		return x
-	case bx.v+bx.e > threshold:
-		y := smooth()
+	case bx.v+slack > threshold:
+		y := m.smoothPlus(x, bx, beta)
 		y.e += abs(y.v-x.v) + x.e
 		return y
 	}
-	return smooth()
+	return m.smoothPlus(x, bx, beta)
 }
+
+// smoothPlus returns log(1+exp(βx))/β. log1p is more accurate than the logarithm of a rounded sum, which loses exp(βx)
+// below u. Below a large threshold exp(βx) may overflow although the result is about x: it may be infinite there.
+func (m *arith) smoothPlus(x, bx num, beta float64) num {
+	n := m.div(m.log(m.add(exact(1), m.exp(bx))), m.constant(beta))
+	v := libm.Softplus(x.v, beta)
+	if n.v-n.v != 0 && v-v == 0 { // fp64 itself overflows
+		return num{v: v, e: noBound, w: (n.w | classOf(n.v)) &^ clsFinite}
+	}
+	return n.valued(v)
+}
+
+// atMinusInf is the contract of x·g(x), where g goes to 0, at -Inf.
+const atMinusInf = "; -Inf undetermined (the limit 0 or NaN of -Inf times 0)"
 
 func activationOps() []*Op {
 	const arithmetic = "float32 arithmetic (float64 for float64), one rounding to the output type"
@@ -152,9 +198,9 @@ func activationOps() []*Op {
 	alpha := floatAttr("alpha", "slope (leaky_relu) or scale (elu) for negative inputs", 0.01, 0.2)
 	eluAlpha := alpha
 	eluAlpha.Values = []any{1.0, 0.5}
-	gelu := op("gelu", "0.5 x (1 + erf(x/sqrt(2)))", arithmetic+"; erf within 2 ulp",
+	gelu := op("gelu", "0.5 x (1 + erf(x/sqrt(2)))", arithmetic+"; erf or erfc within 2 ulp"+atMinusInf,
 		func(c *call, x num) num { return c.geluErf(x) })
-	silu := op("silu", "x / (1 + exp(-x))", arithmetic+"; as written or x times the sigmoid",
+	silu := op("silu", "x / (1 + exp(-x))", arithmetic+"; as written or x times the sigmoid"+atMinusInf,
 		func(c *call, x num) num { return c.silu(x) })
 	silu.Aliases = []string{"swish"}
 	return []*Op{
@@ -175,13 +221,14 @@ func activationOps() []*Op {
 		gelu,
 		op("gelu_tanh", "0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))",
 			arithmetic+"; tanh as tanh.approx or 1 - 2/(exp(2x)+1). tanh.approx is off by up to 2^-11, about as much as "+
-				"this formula differs from gelu: only math=ieee tells the two apart",
+				"this formula differs from gelu: only math=ieee tells the two apart"+atMinusInf,
 			func(c *call, x num) num { return c.geluTanh(x) }),
 		silu,
 		op("sigmoid", "1 / (1 + exp(-x))", arithmetic, func(c *call, x num) num { return c.sigmoid(x) }),
 		op("tanh", "tanh(x)", arithmetic+"; tanh.approx or 1 - 2/(exp(2x)+1)",
 			func(c *call, x num) num { return c.tanh(x) }),
-		op("softplus", "beta x > threshold ? x : log(1 + exp(beta x)) / beta", arithmetic+"; log1p or log of the sum",
+		op("softplus", "beta x > threshold ? x : log(1 + exp(beta x)) / beta", arithmetic+"; log1p or log of the sum; "+
+			"undetermined where exp(beta x) overflows below the threshold",
 			func(c *call, x num) num {
 				return c.softplus(x, c.attrs.Float("beta"), c.attrs.Float("threshold"))
 			},
@@ -211,7 +258,7 @@ func binary(first, second string, f func(c *call, a, b num) num) func(c *call) e
 // cast adds the error of an intermediate that an implementation may round to the type of the case, and of the
 // infinity that rounding may make of it.
 func (c *call) cast(x num) num {
-	if c.T == dtype.Float32 || c.T == dtype.Float64 || x.v-x.v != 0 {
+	if c.T == dtype.Float32 || c.T == dtype.Float64 || x.v-x.v != 0 || x.v == 0 && x.e == 0 {
 		return x
 	}
 	over := c.T.OverflowThreshold()
@@ -227,7 +274,7 @@ func (c *call) cast(x num) num {
 
 func binaryOps() []*Op {
 	const gated = "float32 arithmetic (float64 for float64); the activation may be rounded to the output type before " +
-		"the product"
+		"the product; a gate of -Inf undetermined unless up is NaN or infinite (NaN)"
 	op := func(name, doc, contract, a, b string, f func(c *call, a, b num) num) *Op {
 		return &Op{
 			Name: name, Family: "binary", Doc: doc, Contract: contract,

@@ -91,7 +91,15 @@ func (r *run) geluTanhAll(x bulk) (bulk, bool) {
 	ok := r.mulAll(a, x, x) && r.mulAll(a, a, x) && r.mulAll(a, a, same(r.constant(0.044715))) &&
 		r.addAll(a, x, a) && r.mulAll(a, a, same(r.constant(sqrt2OverPi))) && r.tanhAll(b, a) &&
 		r.mulAll(a, same(exact(0.5)), x) && r.addAll(b, same(exact(1)), b) && r.mulAll(b, a, b)
-	return b, ok
+	if !ok {
+		return b, false
+	}
+	for i, n := range x.v {
+		v := libm.GeluTanh(n)
+		b.e[i] += math.Abs(v - b.v[i])
+		b.v[i] = v
+	}
+	return b, true
 }
 
 // tanhAll is tanh. dst is not a.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/tensor"
 )
 
 // drawNum returns an ordinary num of one of several kinds; rarely one at the edge of what is ordinary.
@@ -195,6 +196,31 @@ func TestRunsOfExactTerms(t *testing.T) {
 		}
 		if got.addExact(x, extentOf(x).largest()); got != want {
 			t.Fatalf("addExact(%x) = %+v, want %+v", x, got, want)
+		}
+	}
+}
+
+// TestRunsOfLogSoftmax: a row of ordinary scores has the bits that the operations of num give.
+func TestRunsOfLogSoftmax(t *testing.T) {
+	r := rand.New(rand.NewPCG(17, 18))
+	for range 500 {
+		d := []dtype.DType{dtype.Float32, dtype.Float64}[r.IntN(2)]
+		c := &call{T: d, arith: newArith(d, []string{"gpu", "ieee"}[r.IntN(2)])}
+		x := make([]float64, 1+r.IntN(60))
+		for i := range x {
+			x[i] = r.NormFloat64() * math.Ldexp(1, r.IntN(9)-3)
+		}
+		out := newResult(d, tensor.Shape{len(x)}, d, false, false)
+		c.logSoftmaxRow(out, 0, x, newRowScratch(len(x)))
+		terms := make([]num, len(x))
+		top, total := c.expSum(x, terms)
+		l := c.logOfSum(x, top, total, values(make([]float64, len(x)), terms))
+		for i, v := range x {
+			want := c.sub(c.sub(c.input(v), top), l)
+			if math.Float64bits(out.Value[i]) != math.Float64bits(want.v) ||
+				math.Float64bits(out.Bound[i]) != math.Float64bits(want.e) {
+				t.Fatalf("log_softmax(%x)[%d] = %x ± %x in a run, want %x", x, i, out.Value[i], out.Bound[i], want)
+			}
 		}
 	}
 }

@@ -3,8 +3,6 @@
 package oracle
 
 import (
-	"math"
-
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
 )
@@ -14,10 +12,11 @@ import (
 // first.
 func (c *call) crossEntropyRow(x []float64, target int, terms []num) num {
 	top, total := c.expSum(x, terms)
-	l := c.log(total)
+	l := c.logOfSum(x, top, total, values(make([]float64, len(x)), terms))
 	lse := c.add(top, l)
 	at := c.input(x[target])
-	loss := either(c.sub(lse, at), c.sub(l, c.sub(at, top)))
+	// The value is log Σ + (m - x[t]), both terms of which are positive.
+	loss := either(c.sub(lse, at), c.sub(l, c.sub(at, top))).valued(l.v + (top.v - at.v))
 	eps := c.attrs.Float("label_smoothing")
 	if eps == 0 {
 		return loss
@@ -26,8 +25,21 @@ func (c *call) crossEntropyRow(x []float64, target int, terms []num) num {
 	for _, v := range x {
 		each.add(c.cast(c.sub(lse, c.input(v))))
 	}
-	smooth := either(c.mean(each.total(&c.arith), len(x)), c.sub(lse, c.meanRow(x)))
+	smooth := either(c.mean(each.total(&c.arith), len(x)), c.sub(lse, c.meanRow(x))).valued(l.v + meanGap(x, top.v))
 	return c.add(c.cast(c.scale(c.cast(loss), 1-eps)), c.cast(c.scale(c.cast(smooth), eps)))
+}
+
+// meanGap returns the mean of top - x, none of which is negative; the sum is corrected by what its additions lose.
+func meanGap(x []float64, top float64) float64 {
+	sum, lost := 0.0, 0.0
+	for _, v := range x {
+		d := top - v
+		s := sum + d
+		back := s - sum
+		lost += (sum - (s - back)) + (d - back)
+		sum = s
+	}
+	return (sum + lost) / float64(len(x))
 }
 
 func (c *call) crossEntropy() error {
@@ -48,11 +60,7 @@ func (c *call) crossEntropy() error {
 			}
 			row := x[r*w : (r+1)*w]
 			out.set(r, c.crossEntropyRow(row, int(targets[r]), terms))
-			nan, inf := false, false
-			for _, v := range row {
-				nan, inf = nan || v != v, inf || math.IsInf(v, 1)
-			}
-			if !nan && (inf || !hasFinite(row)) {
+			if openRow(row) {
 				out.mark(r)
 			}
 		}

@@ -121,7 +121,7 @@ func newArith(t dtype.DType, contract string) arith {
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32,
+		u: u, tiny: 3 * 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32, // tiny: functions are within 2 ulp
 		quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"gpuemu/internal/compare"
+	"gpuemu/internal/libm"
 	"gpuemu/internal/opspec"
 )
 
@@ -95,35 +96,38 @@ func (m *arith) expSum(x []float64, terms []num) (top, total num) {
 // leastExpSum is below every computed Σexp(x-max): the maximum itself contributes exp(0) = 1 to it.
 const leastExpSum = 0.5
 
-// hasFinite reports whether a row has a finite score; where it has none (all infinite) implementations disagree by
-// convention and the contract does not decide. A NaN counts: it decides the row.
-func hasFinite(x []float64) bool {
+// openRow reports whether the contract leaves a row of scores open: with +Inf among them, or nothing but -Inf, the
+// formula subtracts an infinity from itself, and implementations guard against that or not. NaN decides a row.
+func openRow(x []float64) bool {
+	inf, finite := false, len(x) == 0
 	for _, v := range x {
-		if !math.IsInf(v, 0) {
-			return true
+		if v != v {
+			return false
 		}
+		inf, finite = inf || math.IsInf(v, 1), finite || v-v == 0
 	}
-	return len(x) == 0
+	return inf || !finite
 }
 
 func (c *call) logSumExp(r int, x []float64) {
 	out := c.out("output")
-	nan, inf := false, false
-	for _, v := range x {
-		nan = nan || v != v
-		inf = inf || math.IsInf(v, 1)
-	}
-	if !nan && (inf || !hasFinite(x)) {
-		// With an infinite maximum the formula gives NaN, PyTorch the infinity.
+	if openRow(x) {
+		// The formula gives NaN, PyTorch the infinity.
 		out.Value[r] = math.Inf(-1)
-		if inf {
+		if extentOf(x).max > 0 {
 			out.Value[r] = math.Inf(1)
 		}
 		out.mark(r)
 		return
 	}
-	top, total := c.expSum(x, make([]num, len(x)))
-	out.set(r, c.add(top, c.log(total)))
+	terms := make([]num, len(x))
+	top, total := c.expSum(x, terms)
+	l := c.logOfSum(x, top, total, values(make([]float64, len(x)), terms))
+	y := c.add(top, l)
+	if top.v < 0 && abs(y.v) < l.v/2 { // the sum cancels: Σexp(x) is next to 1
+		y = y.valued(libm.Log1p(libm.ExpSumLess1(x)))
+	}
+	out.set(r, y)
 }
 
 func (c *call) variance(r int, x []float64) {
@@ -211,7 +215,7 @@ func reduceOps() []*Op {
 				Name: "correction", Kind: opspec.Int, Values: []any{0, 1}, Doc: "0: biased, 1: Bessel's correction",
 			}),
 		row("logsumexp", "m + log(sum(exp(x - m))), m the row maximum",
-			anyOrder+"; rows without a finite score or with +Inf undetermined", (*call).logSumExp),
+			anyOrder+"; rows with +Inf or without a finite score undetermined", (*call).logSumExp),
 		{
 			Name: "cumsum", Family: "reduce", Doc: "running sum over the last axis", Contract: anyOrder + " (any scan)",
 			Schema: rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}), ref: (*call).cumsum,

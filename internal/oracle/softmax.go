@@ -2,7 +2,10 @@
 
 package oracle
 
-import "gpuemu/internal/opspec"
+import (
+	"gpuemu/internal/libm"
+	"gpuemu/internal/opspec"
+)
 
 // markRow says that the contract does not decide a row of an output.
 func (r *result) markRow(lo, hi int) {
@@ -65,6 +68,45 @@ func (m *arith) expSumAll(x []float64, s *rowScratch) (top, total num, ok bool) 
 	return top, total, total.clean()
 }
 
+// logOfSum returns log Σexp(x-top), where total is the sum with the errors it may have and t are the exponentials. The
+// maximum contributes exactly 1, so the value is log1p of what the others add up to: next to a dominating element it
+// keeps all digits, which a sum rounded beside 1 has lost.
+func (m *arith) logOfSum(x []float64, top, total num, t []float64) num {
+	return m.log(total).valued(libm.Log1p(restSum(x, top.v, t)))
+}
+
+// restSum returns Σexp(x-top) without the first maximum, of the exponentials t of the rounded differences: each is
+// corrected by what its difference lacks, and the sum by what its additions lose (Knuth's TwoSum).
+func restSum(x []float64, top float64, t []float64) float64 {
+	sum, lost, found := 0.0, 0.0, false
+	for i, v := range x {
+		e := t[i]
+		if v == top && !found {
+			found = true
+			continue
+		}
+		if e == 0 { // the difference may be infinite
+			continue
+		}
+		d := v - top
+		back := d - v
+		e += float64(e * ((v - (d - back)) - (top + back)))
+		s := sum + e
+		back = s - sum
+		lost += (sum - (s - back)) + (e - back)
+		sum = s
+	}
+	return sum + lost
+}
+
+// values returns the values of terms, in dst.
+func values(dst []float64, terms []num) []float64 {
+	for i, t := range terms {
+		dst[i] = t.v
+	}
+	return dst[:len(terms)]
+}
+
 // softmaxRow fills out[at:] with exp(x-m)/Σexp(x-m). The difference is formed before it is scaled by log2 e, so its
 // error is relative to the difference and not to the scores.
 func (c *call) softmaxRow(out *result, at int, x []float64, s *rowScratch) {
@@ -80,15 +122,15 @@ func (c *call) softmaxRow(out *result, at int, x []float64, s *rowScratch) {
 	for i := range x {
 		out.set(at+i, c.divLeast(terms[i], total, leastExpSum))
 	}
-	if !hasFinite(x) {
+	if openRow(x) {
 		out.markRow(at, at+len(x))
 	}
 }
 
 // logSoftmaxRow fills out[at:] with (x-m) - log Σexp(x-m).
 func (c *call) logSoftmaxRow(out *result, at int, x []float64, s *rowScratch) {
-	if _, total, ok := c.expSumAll(x, s); ok {
-		if l := c.log(total); l.clean() {
+	if top, total, ok := c.expSumAll(x, s); ok {
+		if l := c.logOfSum(x, top, total, s.t.v); l.clean() {
 			s.spread.set(l)
 			if c.subAll(s.d, s.d, s.spread) {
 				out.setAll(at, s.d, len(x))
@@ -96,19 +138,20 @@ func (c *call) logSoftmaxRow(out *result, at int, x []float64, s *rowScratch) {
 			}
 		}
 	}
-	top, total := c.expSum(x, s.slow(len(x)))
-	l := c.log(total)
+	terms := s.slow(len(x))
+	top, total := c.expSum(x, terms)
+	l := c.logOfSum(x, top, total, values(s.t.v, terms))
 	for i, v := range x {
 		out.set(at+i, c.sub(c.sub(c.input(v), top), l))
 	}
-	if !hasFinite(x) {
+	if openRow(x) {
 		out.markRow(at, at+len(x))
 	}
 }
 
 func softmaxOps() []*Op {
 	const contract = "row maximum subtracted before scaling by log2 e; float32 accumulation (float64 for float64) in " +
-		"any order, one rounding to the output type; rows without a finite score undetermined"
+		"any order, one rounding to the output type; rows with +Inf or without a finite score undetermined"
 	row := func(name, doc string, f func(c *call, out *result, at int, x []float64, s *rowScratch)) *Op {
 		return &Op{
 			Name: name, Family: "softmax", Doc: doc, Contract: contract,

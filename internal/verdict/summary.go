@@ -113,8 +113,8 @@ func (s *Summary) Biases() int {
 }
 
 // ExitCode is the exit code that the summary deserves: 1 if a case failed, the errors of an op have a common sign, a
-// compiled kernel breaks its policy or a regression was found; else 3 if something asked for was not run or could not be
-// read, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
+// compiled kernel breaks its policy or a regression was found; else 3 if something asked for was not run or could not
+// be read, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
 func (s *Summary) ExitCode() int {
 	switch {
 	case s.Failed > 0 || s.Regressions > 0 || s.Biases() > 0 || s.Lint != nil && s.Lint.Errors > 0:

@@ -53,15 +53,14 @@ type classTask struct {
 
 // classTable has no entry for operators that select (see [Run]) or take finite inputs only.
 var classTable = map[string]func(*classTask){
-	"leaky_relu": classEach(leakyClass), "elu": classEach(eluClass), "gelu": classEach(gateClass),
-	"gelu_tanh": (*classTask).geluTanh, "silu": classEach(gateClass), "sigmoid": classEach(boundedClass),
+	"leaky_relu": classEach(leakyClass), "elu": classEach(eluClass), "gelu": (*classTask).gate,
+	"gelu_tanh": (*classTask).gate, "silu": (*classTask).gate, "sigmoid": classEach(boundedClass),
 	"tanh": classEach(boundedClass), "softplus": classEach(expClass), "exp": classEach(expClass),
 	"log": classEach(logClass), "rsqrt": classEach(func(x float64) float64 { return 1 / math.Sqrt(x) }),
 	"add":    classPairs("a", "b", func(x, y float64) float64 { return x + y }),
 	"mul":    classPairs("a", "b", func(x, y float64) float64 { return x * y }),
-	"swiglu": classPairs("gate", "up", func(x, y float64) float64 { return gateClass(x) * y }),
-	"geglu":  classPairs("gate", "up", func(x, y float64) float64 { return gateClass(x) * y }),
-	"sum":    classRows(sumOf), "mean": classRows(sumOf), "var": (*classTask).variance,
+	"swiglu": (*classTask).gatedProduct, "geglu": (*classTask).gatedProduct,
+	"sum": classRows(sumOf), "mean": classRows(sumOf), "var": (*classTask).variance,
 	"logsumexp": (*classTask).logSumExp,
 	"cumsum":    (*classTask).cumulativeSum, "softmax": classSoftmax(false), "log_softmax": classSoftmax(true),
 	"layernorm": (*classTask).layerNorm, "rmsnorm": (*classTask).rmsNorm, "groupnorm": (*classTask).groupNorm,
@@ -120,19 +119,31 @@ func leakyClass(x float64) float64 { return x }
 
 func eluClass(x float64) float64 { return max(x, -1) }
 
-// gateClass is for x·g(x) where g goes from 0 to 1: at -Inf that is -Inf·0.
-func gateClass(x float64) float64 {
+// gateClass is for x·g(x) where g goes from 0 to 1: at -Inf that is -Inf·0 by the formula and 0 as a limit.
+func gateClass(x float64) Class {
 	if math.IsInf(x, -1) {
-		return math.NaN()
+		return Undecided
 	}
-	return x
+	return ClassOf(x)
 }
 
-// geluTanh says nothing at -Inf: an approximation of tanh that does not reach -1 leaves -Inf there instead of NaN.
-func (t *classTask) geluTanh() {
+func (t *classTask) gate() {
 	for i, x := range t.in["input"].X {
-		if !math.IsInf(x, -1) {
-			t.out[i] = ClassOf(x)
+		t.out[i] = gateClass(x)
+	}
+}
+
+// gatedProduct is the product of a gate with up: where the gate is 0 or NaN, the product is NaN if up is not finite.
+func (t *classTask) gatedProduct() {
+	for i, x := range t.in["gate"].X {
+		up := t.in["up"].X[i]
+		switch {
+		case !math.IsInf(x, -1):
+			t.out[i] = ClassOf(x * up)
+		case finite(up):
+			t.out[i] = Undecided
+		default:
+			t.out[i] = NaN
 		}
 	}
 }
@@ -198,19 +209,22 @@ func census(xs []float64) (has [Undecided + 1]bool) {
 	return has
 }
 
-// logSumExp leaves rows open that have +Inf, or neither NaN nor a number. (By the description a row of -Inf alone gives
-// -Inf; the contract of the catalogue leaves it open. Nothing is said here.)
+// scoresClass is the class of a result that every score of a row has a part in: NaN if one of them is NaN, undecided if
+// the maximum is infinite, otherwise finite.
+func scoresClass(row []float64) Class {
+	switch has := census(row); {
+	case has[NaN]:
+		return NaN
+	case has[PlusInf] || !has[Finite]:
+		return Undecided
+	}
+	return Finite
+}
+
 func (t *classTask) logSumExp() {
 	n, length := rows(t.in["input"].Shape)
 	for r := range n {
-		switch has := census(t.in["input"].X[r*length : (r+1)*length]); {
-		case has[NaN] && has[Finite] && !has[PlusInf]:
-			t.out[r] = NaN
-		case has[PlusInf] && !has[NaN]:
-			t.out[r] = Undecided
-		case has[Finite] && !has[NaN]:
-			t.out[r] = Finite
-		}
+		t.out[r] = scoresClass(t.in["input"].X[r*length : (r+1)*length])
 	}
 }
 
@@ -229,19 +243,11 @@ func classSoftmax(log bool) func(*classTask) {
 		n, length := rows(t.in["input"].Shape)
 		for r := range n {
 			row := t.in["input"].X[r*length : (r+1)*length]
-			has := census(row)
+			class := scoresClass(row)
 			for i, x := range row {
-				switch at := r*length + i; {
-				case !has[Finite] && !has[NaN]:
-					t.out[at] = Undecided
-				case !has[Finite]:
-					t.out[at] = Unstated
-				case has[NaN] || has[PlusInf]:
-					t.out[at] = NaN
-				case log:
-					t.out[at] = ClassOf(x)
-				default:
-					t.out[at] = Finite
+				t.out[r*length+i] = class
+				if class == Finite && log {
+					t.out[r*length+i] = ClassOf(x)
 				}
 			}
 		}
@@ -254,18 +260,12 @@ func (t *classTask) crossEntropy() {
 	smooth := t.attrs.Float("label_smoothing") != 0
 	for r := range n {
 		row := in.X[r*length : (r+1)*length]
-		has := census(row)
+		t.out[r] = scoresClass(row)
 		switch {
 		case int(target[r]) == t.attrs.Int("ignore_index"):
 			t.out[r] = Finite
-		case has[PlusInf] && !has[NaN] || !has[Finite] && !has[NaN]:
-			t.out[r] = Undecided
-		case has[NaN] && has[Finite] && !has[PlusInf]:
-			t.out[r] = NaN
-		case !has[NaN] && has[Finite] && (smooth && has[MinusInf] || ClassOf(row[int(target[r])]) == MinusInf):
+		case t.out[r] == Finite && (smooth && census(row)[MinusInf] || math.IsInf(row[int(target[r])], -1)):
 			t.out[r] = PlusInf
-		case !has[NaN] && has[Finite]:
-			t.out[r] = Finite
 		}
 	}
 }

@@ -102,12 +102,9 @@ func (t *classTask) matmul() {
 		switch t.attrs.Str("act") {
 		case "relu":
 			sum = max(sum, 0)
-		case "gelu", "silu":
-			sum = gateClass(sum)
-		case "gelu_tanh":
-			if math.IsInf(sum, -1) {
-				continue // see geluTanh
-			}
+		case "gelu", "silu", "gelu_tanh":
+			t.out[i] = gateClass(sum)
+			continue
 		}
 		t.out[i] = ClassOf(sum)
 	}

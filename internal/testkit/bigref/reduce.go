@@ -116,15 +116,30 @@ func (t *task) exponentials(xs []*big.Float) (m *big.Float, es []*big.Float, sum
 	return m, es, sum
 }
 
+// logOfSum returns log Σexp(x - m) as log1p of the sum without the first maximum: next to a dominating element the sum
+// itself would have to carry more digits than any precision has.
+func (t *task) logOfSum(xs []*big.Float) (m, log *big.Float) {
+	m, es, _ := t.exponentials(xs)
+	rest, found := zero(), false
+	for i, x := range xs {
+		if !found && x.Cmp(m) == 0 {
+			found = true
+			continue
+		}
+		rest = t.add(rest, es[i])
+	}
+	return m, t.log1p(rest)
+}
+
 func (t *task) logSumExp() {
 	out := t.summed("output")
 	in := t.in["input"]
 	n, length := rows(in.Shape)
 	for r := range n {
-		m, _, sum := t.exponentials(numbers(in.X[r*length : (r+1)*length]))
+		m, log := t.logOfSum(numbers(in.X[r*length : (r+1)*length]))
 		both := t.total()
 		t.accumulate(both, m)
-		t.accumulate(both, t.log(sum))
+		t.accumulate(both, log)
 		out.Big[r], out.Scale[r] = both.value, both.scale
 	}
 }

@@ -22,17 +22,18 @@ func (t *task) logSoftmax() {
 	n, length := rows(in.Shape)
 	for r := range n {
 		xs := numbers(in.X[r*length : (r+1)*length])
-		m, _, sum := t.exponentials(xs)
+		m, log := t.logOfSum(xs)
 		for i, x := range xs {
 			both := t.total()
 			t.accumulate(both, t.sub(x, m))
-			t.accumulate(both, neg(t.log(sum)))
+			t.accumulate(both, neg(log))
 			out.Big[r*length+i], out.Scale[r*length+i] = both.value, both.scale
 		}
 	}
 }
 
-// crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows.
+// crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows; lse - x is log Σ + (m - x), which
+// does not cancel.
 func (t *task) crossEntropy() {
 	out := t.summed("output")
 	in, target := t.in["logits"], t.in["target"].X
@@ -44,12 +45,10 @@ func (t *task) crossEntropy() {
 			continue
 		}
 		xs := numbers(in.X[r*length : (r+1)*length])
-		m, _, sum := t.exponentials(xs)
-		log := t.log(sum)
-		lse := t.add(m, log)
-		picked := t.sub(lse, xs[int(target[r])])
+		m, log := t.logOfSum(xs)
+		picked := t.add(log, t.sub(m, xs[int(target[r])]))
 		mean := t.quo(t.totalOf(xs).value, integer(length))
-		spread := t.sub(lse, mean)
+		spread := t.add(log, t.sub(m, mean))
 		out.Big[r] = t.add(t.mul(t.sub(one(), smoothing), picked), t.mul(smoothing, spread))
 		out.Scale[r] = t.magnitudes(m, log, xs[int(target[r])], mean)
 	}

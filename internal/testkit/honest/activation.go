@@ -56,11 +56,20 @@ func elu(e *eval) {
 	})(e)
 }
 
-// gelu is 0.5x(1+erf(x/sqrt(2))), with the half first or last.
+// vanishes reports whether x·g(x), where g goes to 0, is given its limit 0: at -Inf with AltNorm.
+func (m *Machine) vanishes(x float64) bool { return m.alt(AltNorm) && math.IsInf(x, -1) }
+
+// gelu is 0.5x(1+erf(x/sqrt(2))), with the half first or last, or 0.5x·erfc(-x/sqrt(2)) with AltNorm.
 func (m *Machine) gelu(x float64) float64 {
+	if m.vanishes(x) {
+		return 0
+	}
 	u := m.Mul(x, m.Const(invSqrt2))
 	if m.alt(AltMain) {
 		u = m.Div(x, m.Const(math.Sqrt2))
+	}
+	if m.alt(AltNorm) {
+		return m.halfTimes(x, m.Erfc(-u))
 	}
 	return m.halfTimes(x, m.Add(1, m.Erf(u)))
 }
@@ -76,6 +85,9 @@ func (m *Machine) halfTimes(x, y float64) float64 {
 
 // geluTanh forms the cubic as x+c·x³, or as x·(1+c·x²) with AltMain.
 func (m *Machine) geluTanh(x float64) float64 {
+	if m.vanishes(x) {
+		return 0
+	}
 	cube, s := m.Const(geluTanhCube*m.k), m.Const(sqrt2OverPi)
 	var u float64
 	if m.alt(AltMain) {
@@ -96,6 +108,9 @@ func (m *Machine) expWrong(x float64) float64 {
 
 // silu is x/(1+exp(-x)), or x·(1/(1+exp(-x))) with AltMain.
 func (m *Machine) silu(x float64) float64 {
+	if m.vanishes(x) {
+		return 0
+	}
 	d := m.Add(1, m.expWrong(-x))
 	if m.alt(AltMain) && m.fast {
 		return m.Mul(x, m.Div(1, d))
@@ -126,8 +141,11 @@ func softplus(e *eval) {
 	beta, threshold := e.Const(e.float("beta", 1)*e.k), e.Const(e.float("threshold", 20))
 	unary(func(m *Machine, x float64) float64 {
 		bx := m.Mul(beta, x)
-		if bx > threshold {
+		switch {
+		case bx > threshold:
 			return x
+		case m.alt(AltNorm) && bx > 0:
+			return m.Add(x, m.Div(m.Log1p(m.Exp(-bx)), beta))
 		}
 		ex := m.Exp(bx)
 		if m.alt(AltMain) {

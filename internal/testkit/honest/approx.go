@@ -165,6 +165,9 @@ func (m *Machine) Log1p(x float64) float64 { return m.elem(libm.Log1p(m.arg(x)))
 // Erf returns the error function.
 func (m *Machine) Erf(x float64) float64 { return m.saturating(libm.Erf, x) }
 
+// Erfc returns the complementary error function.
+func (m *Machine) Erfc(x float64) float64 { return m.elem(libm.Erfc(m.arg(x))) }
+
 // saturating is elem for functions with the limits -1 and 1 at the infinities, which are exact.
 func (m *Machine) saturating(f func(float64) float64, x float64) float64 {
 	x = m.arg(x)

@@ -2,7 +2,10 @@
 
 package honest
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // expSum returns the maximum m of x and the sum of exp(x-m). With AltMain the maximum is a running one and the sum is
 // rescaled whenever it grows. Of a row without any score above -Inf the sum is not a number.
@@ -104,10 +107,10 @@ func (e *eval) logSoftmaxRow(dst, x []float64) {
 	}
 }
 
-// logSumExpRow is m+log(sum); of nothing but -Inf it is -Inf.
+// logSumExpRow is m+log(sum); of nothing but -Inf it is -Inf, and with AltNorm it is +Inf where the maximum is.
 func (e *eval) logSumExpRow(x []float64) float64 {
 	top, sum := e.expSum(x)
-	if math.IsInf(top, -1) {
+	if math.IsInf(top, -1) || e.alt(AltNorm) && math.IsInf(top, 1) && !slices.ContainsFunc(x, math.IsNaN) {
 		return top
 	}
 	return e.Add(top, e.Log(sum))

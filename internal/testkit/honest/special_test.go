@@ -187,3 +187,23 @@ func TestRoundIntermediates(t *testing.T) {
 		}
 	}
 }
+
+// TestStableForms: AltNorm gives limits where the written formulas give NaN or overflow.
+func TestStableForms(t *testing.T) {
+	ninf := math.Inf(-1)
+	for _, x := range []struct {
+		plain, stable example
+	}{
+		{row3("", "gelu", nil, vec(ninf, -1), vec(nan, -0.158655)), row3("", "gelu", nil, vec(ninf, -1), vec(0, -0.158655))},
+		{row3("", "gelu_tanh", nil, vec(ninf), vec(nan)), row3("", "gelu_tanh", nil, vec(ninf), vec(0))},
+		{row3("", "silu", nil, vec(ninf), vec(nan)), row3("", "silu", nil, vec(ninf), vec(0))},
+		{reduced("", "logsumexp", nil, vec(1, inf), nan), reduced("", "logsumexp", nil, vec(1, inf), inf)},
+		{row3("", "softplus", opspec.Attrs{"threshold": 1e4}, vec(1, 800), vec(1.313262, inf)),
+			row3("", "softplus", opspec.Attrs{"threshold": 1e4}, vec(1, 800), vec(1.313262, 800))},
+	} {
+		x.plain.check(t, Style{}, dtype.Float32, "gpu")
+		x.plain.check(t, Style{}, dtype.Float64, "gpu")
+		x.stable.check(t, Style{Variant: AltNorm}, dtype.Float32, "gpu")
+		x.stable.check(t, Style{Variant: AltNorm}, dtype.Float64, "gpu")
+	}
+}

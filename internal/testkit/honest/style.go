@@ -50,7 +50,9 @@ const (
 	// AltPad also multiplies what is masked or padded with zero, and forms products in the other order: norms as
 	// ((x-mean)*w)*rstd+b.
 	AltPad
-	// AltNorm normalises the probabilities of attention before the product with v, not after it.
+	// AltNorm normalises the probabilities of attention before the product with v, not after it. Activations take their
+	// stable forms: gelu through erfc, softplus through exp(-βx) where βx > 0, the limit 0 at -Inf, and logsumexp the
+	// infinity that the maximum is.
 	AltNorm
 	// AltTile and AltTile2 are the tile size of attention: 16, 32, 64 or 128 keys.
 	AltTile
