@@ -39,7 +39,7 @@ func (l *Lean) Add(o Lean) {
 
 // Biased reports whether so many units lean to one side that chance does not explain it.
 func (l *Lean) Biased() bool {
-	excess := float64(max(l.Above, l.Below)) - float64(l.Units)/2
+	excess := float64(max(l.Above, l.Below)) - float64(float64(l.Units)/2)
 	return excess > 0 && float64(2*float64(excess*excess)) >= float64(-math.Log(LeanChance)*float64(l.Units))
 }
 
@@ -116,7 +116,7 @@ func directed(got *tensor.Tensor, w *Want) []unit {
 				ok = false
 				break
 			}
-			u.lean += math.Copysign(1, want) * d
+			u.lean += float64(math.Copysign(1, want) * d)
 			key[0] += math.Abs(want)
 			key[1] += float64(want * float64(i+1))
 		}
