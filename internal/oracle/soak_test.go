@@ -35,6 +35,7 @@ type trials struct {
 	d      dtype.DType
 	values []string
 	shapes []string // taken in turn
+	limit  int      // of the elements of a tensor; 0: by maxElems
 	byKind map[string]*gen.Stream
 }
 
@@ -76,7 +77,9 @@ func mayBeEmpty(op *oracle.Op) bool {
 
 func (ts *trials) next(i int) (*trial, error) {
 	values, shapes, limit := ts.values[i%len(ts.values)], ts.shapes[i/7%len(ts.shapes)], maxElems(i)
-	if limit == fullCase {
+	if ts.limit != 0 {
+		limit = ts.limit
+	} else if limit == fullCase {
 		shapes = fullShapes[i/50%len(fullShapes)]
 	}
 	if shapes == "zero_size" && !mayBeEmpty(ts.op) {

@@ -38,6 +38,7 @@ func (c *Counts) Add(v Verdict) {
 type OpSummary struct {
 	Op string `json:"op"`
 	Counts
+	Vacuous   int      `json:"vacuous,omitempty"` // undecided cases that garbage would have passed
 	DTypes    []string `json:"dtypes"`
 	Candidate string   `json:"candidate"`
 	Reference string   `json:"reference"`
@@ -99,6 +100,15 @@ type HealthCheck struct {
 // UndecidedShare is the share of undecided cases of an op above which a run is not green.
 const UndecidedShare = 0.10
 
+// Vacuous returns how many cases are undecided because garbage would have passed them.
+func (s *Summary) Vacuous() int {
+	n := 0
+	for i := range s.Ops {
+		n += s.Ops[i].Vacuous
+	}
+	return n
+}
+
 // ExitCode is the exit code that the summary deserves: 1 if a case failed, a compiled kernel breaks its policy or a
 // regression was found; else 3 if something asked for was not run or could not be read, nothing ran at all, or more
 // than a tenth of an op's cases are undecided; else 0.
@@ -142,6 +152,9 @@ func (t *Tally) Add(r *Result) {
 		t.ops[r.Op] = op
 	}
 	op.Counts.Add(r.Verdict)
+	if r.Reason == Vacuous {
+		op.Vacuous++
+	}
 	op.dtypes[r.DType] = true
 	if r.Candidate != "" {
 		op.Candidate = r.Candidate
