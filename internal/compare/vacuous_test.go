@@ -177,17 +177,18 @@ func TestVacuityInWords(t *testing.T) {
 	}{
 		{"exact", row, 0, nil, ""},
 		{"sharp", row, 1e-6, nil, ""},
-		{"wide", row, 5, nil, "zeros would have passed too: all 4 elements that differ from the wanted values lie within the " +
-			"tolerance"},
+		{"wide", row, 5, nil, "zeros would have passed too: all 4 elements that differ from the wanted values lie within " +
+			"the tolerance"},
 		{"nearly constant", []float64{10, 10.5, 11, 11}, 0.7, nil,
-			"the mean of the wanted values everywhere would have passed too: all 4 elements that differ from the wanted values " +
-				"lie within the tolerance"},
+			"the mean of the wanted values everywhere would have passed too: all 4 elements that differ from the wanted " +
+				"values lie within the tolerance"},
 		{"most elements", []float64{0.1, 0.2, 5, 0.3}, 0.5, nil,
 			"3 of 4 determined elements would accept zeros, the mean or a neighboring row too"},
 		{"most elements under a tolerance", []float64{0.1, 0.2, 5, 0.3}, 0, &Tolerance{Abs: 0.5}, ""},
 		{"zeros are right", []float64{0, 0, 0, 0}, 1, nil, ""},
 	} {
-		w := &Want{DType: dtype.Float32, Shape: tensor.Shape{2, 2}, Value: c.value, Bound: slices.Repeat([]float64{c.bound}, 4)}
+		w := &Want{DType: dtype.Float32, Shape: tensor.Shape{2, 2}, Value: c.value}
+		w.Bound = slices.Repeat([]float64{c.bound}, 4)
 		opt := DefaultOptions()
 		if c.tol != nil {
 			opt.Regime, opt.Tol = Fixed, *c.tol

@@ -203,7 +203,8 @@ func TestSubmitExpected(t *testing.T) {
 	}
 	wide := &wire.CaseTolerance{ATol: 1e6, RTol: 0.5}
 	r, e = x.one(t, wire.SubmitHeader{Tolerance: wide}, output(x.zeros()), want(x.right))
-	if e != nil || r.Reason != verdict.Vacuous || r.Verdict != verdict.Undecided || r.Outputs[0].ATol != 1e6 || r.Outputs[0].RTol != 0.5 {
+	if e != nil || r.Reason != verdict.Vacuous || r.Verdict != verdict.Undecided || r.Outputs[0].ATol != 1e6 ||
+		r.Outputs[0].RTol != 0.5 {
 		t.Errorf("wide: %+v, %+v", r, e)
 	}
 	r, e = x.one(t, wire.SubmitHeader{Tolerance: wide}, output(x.zeros()))

@@ -149,7 +149,7 @@ func matmulOps() []*Op {
 	dims := func(extra ...opspec.Dim) []opspec.Dim {
 		return append(extra,
 			opspec.Dim{Name: "M", Candidates: []int{1, 2, 7, 16, 64, 128}, Empty: true, Tile: 64},
-			opspec.Dim{Name: "K", Candidates: []int{1, 3, 16, 64, 129, 256}, Min: 1, Tile: 32},
+			opspec.Dim{Name: "K", Candidates: []int{1, 3, 16, 64, 129, 256}, Min: 1, Tile: 32, Reduced: true},
 			opspec.Dim{Name: "N", Candidates: []int{1, 5, 15, 64, 128}, Min: 1, Tile: 64},
 		)
 	}

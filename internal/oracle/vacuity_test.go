@@ -237,8 +237,8 @@ func vacuityTable(record []*vacuities) string {
 			percent(r.vacuous[worst], r.cases[worst]))
 	}
 	fmt.Fprintf(&b, "# Vacuity: what garbage would pass\n\n")
-	fmt.Fprintf(&b, "Made by `make evidence-vacuity`: %d ops and dtypes, %d cases, of which %d (%s) are vacuous and count as "+
-		"undecided. In the others all-zero, constant and row-swapped outputs fail, unless they equal the wanted values "+
+	fmt.Fprintf(&b, "Made by `make evidence-vacuity`: %d ops and dtypes, %d cases, of which %d (%s) are vacuous and "+
+		"count as undecided. In the others all-zero, constant and row-swapped outputs fail, unless they equal the wanted values "+
 		"within one unit in the last place.\n\n", len(record), cases, vacuous, percent(vacuous, cases))
 	fmt.Fprintf(&b, "| op | dtype | mixed cases | vacuous | vacuous elements | worst distribution | vacuous there |\n")
 	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---|---:|\n%s", rows.String())

@@ -98,7 +98,8 @@ func (s *Source) Conclusion() string {
 		if sum.Failed > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d cases failed%s, %d passed%s", sum.Failed, sum.Total,
 				nonZero(" (%d with an error)", sum.Errors), sum.Passed,
-				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)+nonZero(" (%d vacuous)", sum.Vacuous())))
+				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)+
+					nonZero(" (%d vacuous)", sum.Vacuous())))
 		}
 		if sum.Lint != nil && sum.Lint.Errors > 0 {
 			parts = append(parts, plural(sum.Lint.Errors, "error")+" in compiled kernels")
