@@ -175,17 +175,24 @@ func roleDistribution(in *opspec.Input, elem dtype.DType) string {
 // with three inputs would be of that kind. Each distribution keeps its share over all cases.
 const wildCases = 40
 
-// drawMixed draws a distribution with the weights of the table; of those that are rare for the input, 1 is left.
+// rareScale: a distribution that is rare for an input has the weight 1/rareScale for it.
+const rareScale = 4
+
+// drawMixed draws a distribution with the weights of the table, less for those that are rare for the input.
 func drawMixed(root, r *rng.RNG, in *opspec.Input) string {
+	scale := 1
+	if len(in.Rare) > 0 {
+		scale = rareScale
+	}
 	weight := func(d *distribution) int {
 		w := d.weight
 		if in.Role == opspec.RoleWeight {
 			w = d.weightRole
 		}
 		if slices.Contains(in.Rare, d.Name) {
-			w = min(w, 1)
+			return min(w, 1)
 		}
-		return w
+		return scale * w
 	}
 	var total [2]int // tame, wild
 	for i := range distributions {
@@ -197,7 +204,7 @@ func drawMixed(root, r *rng.RNG, in *opspec.Input) string {
 		}
 	}
 	wildCase := root.Derive("v1/wild").Intn(100) < wildCases
-	wild := r.Intn(wildCases) < total[1] && wildCase
+	wild := r.Intn(scale*wildCases) < total[1] && wildCase
 	k := r.Intn(total[0])
 	if wild {
 		k = r.Intn(total[1])

@@ -26,6 +26,10 @@ func bshDims() []opspec.Dim {
 
 func bsh() []string { return []string{"B", "S", "H"} }
 
+// rowValues are the distributions that are made for reductions of a row. They tell elementwise operators little: the
+// flat parts of activations have nearly equal values everywhere.
+func rowValues() []string { return []string{"offset", "rising_max", "cancelling"} }
+
 // elementwise returns the schema of an operator that maps inputs of one shape to an output of that shape.
 func elementwise(attrs []opspec.Attr, inputs ...string) *opspec.Schema {
 	s := &opspec.Schema{
@@ -34,7 +38,7 @@ func elementwise(attrs []opspec.Attr, inputs ...string) *opspec.Schema {
 	}
 	s.Dims[2].Empty, s.Dims[2].Reduced = true, false
 	for _, name := range inputs {
-		s.Inputs = append(s.Inputs, opspec.Input{Name: name, Dims: bsh()})
+		s.Inputs = append(s.Inputs, opspec.Input{Name: name, Dims: bsh(), Rare: rowValues()})
 	}
 	return s
 }

@@ -383,8 +383,9 @@ func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
 			Usual:  []string{"N >= M"}, // else the first rows of a causal mask see no key
 			DTypes: plainFloats(),
 			Inputs: []opspec.Input{
-				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}, Rare: exponents},
-				{Name: "k", Dims: kv, Rare: exponents}, {Name: "v", Dims: kv, Rare: []string{"boundary", "masked", "nan_injected"}},
+				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}, Rare: append([]string{"rising_max"}, exponents...)},
+				{Name: "k", Dims: kv, Rare: exponents},
+				{Name: "v", Dims: kv, Rare: []string{"boundary", "masked", "nan_injected", "offset"}},
 			},
 			Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "HQ", "M", "D"}}},
 			Attrs: []opspec.Attr{

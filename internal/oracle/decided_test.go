@@ -66,7 +66,7 @@ func TestAttentionIsMostlyDecided(t *testing.T) {
 			t.Run(op.Name+"/"+d.String(), func(t *testing.T) {
 				t.Parallel()
 				ts := newTrials(op, d, "mixed")
-				ts.shapes, ts.limit = []string{"default"}, 1<<13
+				ts.shapes, ts.limit = []string{"default"}, func(int) int { return 1 << 13 }
 				undetermined, elems, share, unseen := 0, 0, 0.0, 0
 				for i := range cases {
 					tr, err := ts.next(i)

@@ -226,7 +226,8 @@ func indexOps() []*Op {
 					k(2, 1, 8),
 					{Name: "renormalize", Kind: opspec.Bool, Values: []any{false, true}, Doc: "weights of a row sum to one"},
 				},
-				Inputs: []opspec.Input{{Name: "logits", Dims: []string{"R", "E"}}},
+				Inputs: []opspec.Input{{Name: "logits", Dims: []string{"R", "E"}, // whose weights shall not all be 0 or alike
+					Rare: []string{"boundary", "cancelling", "near_eps"}}},
 				Outputs: []opspec.Output{
 					{Name: "weights", Dims: []string{"R", "k"}}, {Name: "indices", Dims: []string{"R", "k"}, DType: "int32"},
 				},

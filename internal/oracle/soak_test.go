@@ -34,8 +34,8 @@ type trials struct {
 	op     *oracle.Op
 	d      dtype.DType
 	values []string
-	shapes []string // taken in turn
-	limit  int      // of the elements of a tensor; 0: by maxElems
+	shapes []string        // taken in turn
+	limit  func(i int) int // of the elements of a tensor; nil: maxElems
 	byKind map[string]*gen.Stream
 }
 
@@ -77,8 +77,8 @@ func mayBeEmpty(op *oracle.Op) bool {
 
 func (ts *trials) next(i int) (*trial, error) {
 	values, shapes, limit := ts.values[i%len(ts.values)], ts.shapes[i/7%len(ts.shapes)], maxElems(i)
-	if ts.limit != 0 {
-		limit = ts.limit
+	if ts.limit != nil {
+		limit = ts.limit(i)
 	} else if limit == fullCase {
 		shapes = fullShapes[i/50%len(fullShapes)]
 	}

