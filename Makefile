@@ -10,6 +10,7 @@ VERSION     := $(shell git describe --tags --always --dirty 2>/dev/null || echo 
 FUZZTIME    ?= 30s
 SOAK        ?= 100000
 BIGSOAK     ?= 20
+VACUITY     ?= 20
 MUTANTS     ?= 10000000
 ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
@@ -30,7 +31,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-detection picture bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-vacuity evidence-detection picture bench \
 	fixtures corpus demo example build generate clean
 
 all: build
@@ -165,6 +166,12 @@ evidence:
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 	$(GO) test -count=1 -run TestDiffEvidence ./internal/ptxdiff -update
 	$(GO) test -count=1 -run 'TestZooEvidence|TestChecksEvidence' ./internal/ptxvm -update
+
+# What garbage would pass, VACUITY cases per op, dtype and distribution and ten times as many mixed ones; the record is
+# docs/evidence/vacuity.md.
+evidence-vacuity:
+	GPUEMU_VACUITY=$(VACUITY) GPUEMU_VACUITY_RECORD=$(CURDIR)/docs/evidence/vacuity.md \
+		$(GO) test -count=1 -timeout 0 -run TestGarbageDoesNotPass ./internal/oracle
 
 # The pages, pictures and README's table of the detection study, of the committed records; the study itself is
 # bench/detection.

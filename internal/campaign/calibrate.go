@@ -119,8 +119,8 @@ func (s *session) samples(
 // sampleOf takes the error of a case that was compared; one of another shape or type, or one that fails by its class
 // of values, has none.
 func sampleOf(res *verdict.Result) (compare.Sample, bool) {
-	if len(res.Outputs) == 0 || res.Verdict == verdict.Error || res.Verdict == verdict.Undecided ||
-		res.Reason == verdict.NonFinite {
+	open := res.Verdict == verdict.Undecided && res.Reason != verdict.Vacuous // whose error counts whatever it separates
+	if len(res.Outputs) == 0 || res.Verdict == verdict.Error || open || res.Reason == verdict.NonFinite {
 		return compare.Sample{}, false
 	}
 	var s compare.Sample

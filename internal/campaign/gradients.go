@@ -162,7 +162,7 @@ func (s *subject) gradOutput(t tensor.Named, given, missing int) (string, *tenso
 }
 
 func judgeGradients(res *verdict.Result, wants map[string]*gradient.Gradient, g *Gradients, workers int) error {
-	decided := false
+	decided, vacuous := false, ""
 	for _, t := range g.Grads {
 		w := expected{name: gradPrefix + t.Name, want: wants[t.Name].Want(t.Tensor.DType)}
 		opt := compare.DefaultOptions()
@@ -174,17 +174,15 @@ func judgeGradients(res *verdict.Result, wants map[string]*gradient.Gradient, g 
 		if err != nil {
 			return fmt.Errorf("gradient %q: %w", t.Name, err)
 		}
-		res.Outputs = append(res.Outputs, outputOf(w.name, rep))
+		out := outputOf(w.name, rep)
+		if vacuous, err = measureVacuity(vacuous, &out, w.want, opt, rep); err != nil {
+			return err
+		}
+		res.Outputs = append(res.Outputs, out)
 		take(res, w, t.Tensor.DType, rep)
 		decided = decided || rep.Verdict != compare.Undecided
 	}
-	switch {
-	case res.Verdict != verdict.Undecided:
-	case decided:
-		res.Verdict = verdict.Pass
-	default:
-		res.Reason, res.Message = verdict.AllUndetermined, "none of the elements has a gradient that all would agree on"
-	}
+	settle(res, decided, vacuous, "none of the elements has a gradient that all would agree on")
 	*res = *res.Saturated()
 	return nil
 }
@@ -207,6 +205,7 @@ func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DT
 			return nil, err
 		}
 	}
+	vacuous := ""
 	for i, t := range matched {
 		e := wants[i]
 		ref := want[i].Tensor
@@ -231,12 +230,14 @@ func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DT
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", e.name, err)
 		}
-		res.Outputs = append(res.Outputs, outputOf(e.name, rep))
+		out := outputOf(e.name, rep)
+		if vacuous, err = measureVacuity(vacuous, &out, e.want, opt, rep); err != nil {
+			return nil, err
+		}
+		res.Outputs = append(res.Outputs, out)
 		take(res, e, t.DType, rep)
 	}
-	if res.Verdict == verdict.Undecided {
-		res.Verdict = verdict.Pass
-	}
+	settle(res, true, vacuous, "")
 	return res.Saturated(), nil
 }
 

@@ -21,6 +21,7 @@ const (
 	HealthConstant     = "constant_outputs"
 	HealthUndetermined = "undetermined_elements"
 	HealthUndecided    = "undecided_cases"
+	HealthVacuous      = "vacuous_cases"
 	HealthCapped       = "capped_sizes"
 )
 
@@ -31,6 +32,9 @@ const (
 	undeterminedShare = 0.5
 	rejectedShare     = 0.1
 	healthMinCases    = 5 // fewer say nothing
+
+	vacuousShare        = 0.02 // of cases: what the generators keep to for every operator of the catalogue
+	vacuousElementShare = 0.5  // of elements: tolerances may pass over small ones, but not over most of them unnoticed
 )
 
 // health counts what the checks need, by op. The zero value is ready.
@@ -42,6 +46,7 @@ type health struct {
 type opHealth struct {
 	cases, rejected, constant, judged, undecided int
 	elements, undetermined                       int
+	vacuous, vacuousElements                     int // cases, and elements of all cases
 }
 
 // cap notes sizes of an op that are never drawn.
@@ -68,6 +73,9 @@ func (h *health) add(r *verdict.Result) {
 	if r.Verdict == verdict.Undecided {
 		op.undecided++
 	}
+	if r.Reason == verdict.Vacuous {
+		op.vacuous++
+	}
 	if len(r.Outputs) == 0 {
 		return
 	}
@@ -76,6 +84,7 @@ func (h *health) add(r *verdict.Result) {
 	for i := range r.Outputs {
 		op.elements += r.Outputs[i].Elements
 		op.undetermined += r.Outputs[i].Undetermined
+		op.vacuousElements += r.Outputs[i].Vacuous
 		all = all && r.Outputs[i].Constant
 	}
 	if all {
@@ -102,6 +111,11 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 		if sizes := h.capped[name]; sizes != "" {
 			say(HealthCapped, name, fmt.Sprintf("%s: never drawn, because a tensor would have more than %d elements", sizes,
 				gen.DefaultMaxElems), "test the kernel on smaller sizes, or split the dimension")
+		}
+		if over(op.vacuous, op.cases, vacuousShare) || over(op.vacuousElements, op.elements, vacuousElementShare) {
+			say(HealthVacuous, name, fmt.Sprintf("%d of %d cases (%.1f %%) would have passed with garbage too and count as "+
+				"undecided; %d of %d elements would accept zeros, the mean or a neighboring row", op.vacuous, op.cases,
+				100*float64(op.vacuous)/float64(op.cases), op.vacuousElements, op.elements), vacuousHint)
 		}
 		if op.cases < healthMinCases {
 			continue

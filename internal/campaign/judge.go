@@ -59,7 +59,7 @@ func (s *subject) judge(
 		s.conclude(res, run, false)
 		return nil
 	}
-	decided := false
+	decided, vacuous := false, ""
 	for i, w := range wants {
 		opt, err := s.rules.options(w.want.DType, c.DType, w.want.Bound != nil || w.want.Ties != nil)
 		if err != nil {
@@ -81,6 +81,9 @@ func (s *subject) judge(
 				return fmt.Errorf("output %q: %w", w.name, err)
 			}
 		}
+		if vacuous, err = measureVacuity(vacuous, &out, w.want, opt, rep); err != nil {
+			return err
+		}
 		res.Outputs = append(res.Outputs, out)
 		take(res, w, matched[i].DType, rep)
 		takeBias(res, &out)
@@ -98,17 +101,47 @@ func (s *subject) judge(
 			return err
 		}
 	}
-	s.conclude(res, run, decided)
-	switch {
-	case res.Verdict != verdict.Undecided: // failed above
-	case decided:
-		res.Verdict, res.Reason = verdict.Pass, ""
-	default:
-		res.Reason = verdict.AllUndetermined
-		res.Message = "the contract of the operator decides on none of the elements"
-	}
+	s.conclude(res, run, decided && vacuous == "")
+	settle(res, decided, vacuous, "the contract of the operator decides on none of the elements")
 	*res = *res.Saturated() // where a NaN is wanted the tolerance is one, too; the store has no word for it
 	return nil
+}
+
+// measureVacuity notes how much of an output that passed its comparison garbage would have passed. It returns the
+// sentence on the first output of the case for which it would have passed as a whole or in most elements; found is that
+// of an earlier output.
+func measureVacuity(
+	found string, out *verdict.Output, want *compare.Want, opt compare.Options, rep *compare.Report,
+) (string, error) {
+	if rep.Verdict != compare.Pass {
+		return found, nil // wrong elements stand, whatever else would be accepted
+	}
+	v, err := compare.MeasureVacuity(want, opt)
+	if err != nil {
+		return "", fmt.Errorf("output %q: %w", out.Name, err)
+	}
+	out.Vacuous = v.Elements
+	if found == "" && v.Vacuous() {
+		found = fmt.Sprintf("output %q: %s", out.Name, v)
+	}
+	return found, nil
+}
+
+// vacuousHint says what to change about a case that garbage would have passed.
+const vacuousHint = "test other values or shapes; under a fixed tolerance, use one that is small beside the values"
+
+// settle turns a case in which nothing is wrong into a pass, unless no element was decided on or garbage would have
+// passed as well.
+func settle(res *verdict.Result, decided bool, vacuous, open string) {
+	switch {
+	case res.Verdict != verdict.Undecided: // failed
+	case !decided:
+		res.Reason, res.Message = verdict.AllUndetermined, open
+	case vacuous != "":
+		res.Reason, res.Message, res.Hint = verdict.Vacuous, vacuous, vacuousHint
+	default:
+		res.Verdict, res.Reason = verdict.Pass, ""
+	}
 }
 
 // take lets one comparison decide on the case. What is worse stands: error before fail before pass.

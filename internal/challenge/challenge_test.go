@@ -130,7 +130,8 @@ func TestRecheckAccepts(t *testing.T) {
 	for _, req := range []Request{
 		reluRequest(),
 		{Code: code, Nonce: "pr-17", Op: "softmax", DType: "float16", Count: 4},
-		{Code: code, Op: "layer_norm", DType: "float32", Count: 3, Attributes: map[string]string{"eps": "0.001"}},
+		{Code: code, Op: "layer_norm", DType: "float32", Count: 3, Values: "normal",
+			Attributes: map[string]string{"eps": "0.001"}},
 		{Code: code, Op: "argmax", DType: "float32", Count: 4, Values: "ties"},
 	} {
 		t.Run(req.Op, func(t *testing.T) {
@@ -258,7 +259,7 @@ func TestRecheckChosenNonce(t *testing.T) {
 // TestRecheckUndecided: where the reference cannot tell, wrong outputs look as good as right ones. Many of such cases
 // are no success.
 func TestRecheckUndecided(t *testing.T) {
-	c := filled(t, Request{Code: code, Op: "attention", DType: "float32", Count: 6, Values: "boundary"})
+	c := filled(t, Request{Code: code, Op: "window_attention", DType: "float32", Count: 6, Values: "boundary"})
 	rep := recheck(t, c, Options{})
 	undecided := 0
 	for _, k := range rep.Cases {

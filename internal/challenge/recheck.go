@@ -298,7 +298,7 @@ func (r *rechecker) recorded(i int, want []declared, kept bool) (got []tensor.Na
 // judge compares outputs with the reference under its bound, which is the rule for operators of the catalogue.
 func (r *rechecker) judge(reason Reason, i int, whose string, want []declared, wants map[string]*compare.Want,
 	got []tensor.Named) verdict.Verdict {
-	worst, decided := verdict.Pass, false
+	worst, decided, vacuous := verdict.Pass, false, false
 	for k, w := range want {
 		opt := compare.DefaultOptions()
 		opt.Regime, opt.WrongOnly = compare.Bound, true
@@ -315,9 +315,16 @@ func (r *rechecker) judge(reason Reason, i int, whose string, want []declared, w
 		case compare.Fail, compare.Error:
 			r.fault(reason, i, "", "%soutput %q: %s", whose, w.name, sentence(rep, w.dtype))
 			worst = verdict.Fail
+		case compare.Pass: // one that garbage would have got as well says nothing
+			v, err := compare.MeasureVacuity(wants[w.name], opt)
+			if err != nil {
+				r.fault(Unchecked, i, diag.HintOf(err), "%soutput %q: %s", whose, w.name, message(err))
+				return verdict.NotRun
+			}
+			vacuous = vacuous || v.Vacuous()
 		}
 	}
-	if worst == verdict.Pass && !decided {
+	if worst == verdict.Pass && (!decided || vacuous) {
 		return verdict.Undecided
 	}
 	return worst

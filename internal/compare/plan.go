@@ -32,10 +32,8 @@ type plan struct {
 
 // newPlan checks the arguments. A nil plan with a report means that the output has the wrong shape or dtype.
 func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error) {
-	if err := opt.check(); err != nil {
-		return nil, nil, err
-	}
-	if err := want.check(); err != nil {
+	p, err := wantPlan(want, opt)
+	if err != nil {
 		return nil, nil, err
 	}
 	if got == nil {
@@ -44,18 +42,29 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 	if _, err := tensor.FromStorage(got.DType, got.Shape, got.Strides, got.Offset, got.Data); err != nil {
 		return nil, nil, diag.Errorf(BadGot, "", "output: %w", err)
 	}
-	if opt.Worst == 0 {
-		opt.Worst = DefaultWorst
-	}
-	p := &plan{n: want.Shape.Elems(), d: want.DType, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
-	if err := p.chooseRegime(); err != nil {
-		return nil, nil, err
-	}
 	if reason := misfit(got, want); reason != "" {
 		return nil, &Report{Verdict: Error, Reason: reason, DType: want.DType, Shape: slices.Clone(want.Shape),
 			Regime: p.regime, Tol: p.tol}, nil
 	}
 	p.got = got.Bytes()
+	return p, nil, nil
+}
+
+// wantPlan checks everything but the output, which may not exist.
+func wantPlan(want *Want, opt Options) (*plan, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	if err := want.check(); err != nil {
+		return nil, err
+	}
+	if opt.Worst == 0 {
+		opt.Worst = DefaultWorst
+	}
+	p := &plan{n: want.Shape.Elems(), d: want.DType, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
+	if err := p.chooseRegime(); err != nil {
+		return nil, err
+	}
 	switch {
 	case want.Exact != nil:
 		p.stored = want.Exact.Bytes()
@@ -68,7 +77,7 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 	// integer reference, float64 would take neighbours for equal.
 	p.integer = !p.d.IsFloat() && (want.Exact != nil || p.d.Size() == 8)
 	p.wantULP = opt.WantDType.IsFloat() && opt.WantDType != dtype.Float64
-	return p, nil, nil
+	return p, nil
 }
 
 // misfit says in one sentence how the output's dtype or shape differs, or "".

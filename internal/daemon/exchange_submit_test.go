@@ -203,11 +203,12 @@ func TestSubmitExpected(t *testing.T) {
 	}
 	wide := &wire.CaseTolerance{ATol: 1e6, RTol: 0.5}
 	r, e = x.one(t, wire.SubmitHeader{Tolerance: wide}, output(x.zeros()), want(x.right))
-	if e != nil || r.Verdict != verdict.Pass || r.Outputs[0].ATol != 1e6 || r.Outputs[0].RTol != 0.5 {
+	if e != nil || r.Reason != verdict.Vacuous || r.Verdict != verdict.Undecided || r.Outputs[0].ATol != 1e6 ||
+		r.Outputs[0].RTol != 0.5 {
 		t.Errorf("wide: %+v, %+v", r, e)
 	}
 	r, e = x.one(t, wire.SubmitHeader{Tolerance: wide}, output(x.zeros()))
-	if e != nil || r.Verdict != verdict.Pass || r.Reference != "builtin:relu" || r.Outputs[0].Regime != "fixed" {
+	if e != nil || r.Reason != verdict.Vacuous || r.Reference != "builtin:relu" || r.Outputs[0].Regime != "fixed" {
 		t.Errorf("wide, the op's reference: %+v, %+v", r, e)
 	}
 	for _, bad := range []wire.CaseTolerance{{ATol: -1}, {RTol: -1}, {ATol: 1e301}} {

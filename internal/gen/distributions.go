@@ -139,6 +139,14 @@ func (s *source) someSlices() slab {
 	return b
 }
 
+// slice returns the rows of a slice along the first axis; 0: there is one slice.
+func (s *source) slice() int {
+	if len(s.shape) < 2 || s.shape[0] < 2 {
+		return 0
+	}
+	return s.shape[1 : len(s.shape)-1].Elems()
+}
+
 func (l *limits) boundaryTable() []float64 {
 	var table []float64
 	add := func(times int, x float64) {
@@ -276,7 +284,8 @@ func masked(s *source) fillFunc {
 // Half of the tensors have one mean for all rows: a statistic over several rows (groupnorm) would be dominated by the
 // differences of their means otherwise, and nothing would cancel. Its k lies about half the precision. There the square
 // of the mean has few digits left for the spread, so that E[x²]-E[x]² is wrong, but the errors of honest sums are still
-// small beside it; the window does not depend on the length of the sums.
+// small beside it; the window does not depend on the length of the sums. Rows deviate from it by up to 1/2048, so that
+// their sums differ, and the sign alternates along the first axis: activations are flat far below 0.
 func offset(s *source) fillFunc {
 	kMin, kMax := 3, min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
 	shared := s.r.Bool(0.5)
@@ -285,12 +294,20 @@ func offset(s *source) fillFunc {
 		kMax = min(s.prec-2, max(s.prec/2, 9), 26, math.Ilogb(s.d.MaxFinite())-2)
 		kMin = max(kMin, kMax-4)
 	}
-	return func(dst []float64, _ int) {
+	slice := s.slice()
+	return func(dst []float64, row int) {
 		u := s.r.Uint64()
+		own := balanced(unit(u))
 		if shared {
 			u = common
 		}
 		mean := sign(u, math.Ldexp(1+unit(u), kMin+int(u>>1&0xff)%max(kMax-kMin+1, 1)))
+		if shared {
+			mean += float64(mean * float64(own*0x1p-11))
+		}
+		if shared && slice > 0 {
+			mean = sign(uint64(row/slice), math.Abs(mean))
+		}
 		spread := 1.0
 		if !s.usual && s.d.IsFloat() {
 			mean, spread = s.mid+sign(u, float64(0.9*s.half)), s.half/20
@@ -313,10 +330,18 @@ var epsRoots = [...]float64{
 
 // nearEps draws the root mean square of each row and values uniform in ±√3 times it. Formats that do not reach so
 // low get rows of their smallest subnormals.
+//
+// Where the first axis has several slices, the first, third and so on have rows of root mean square 1. Operators that
+// are smooth at 0 (softmax, logsumexp, tanh) give nearly the same for all rows near 0, and what passes there may be a
+// constant. Whole slices, because statistics over several rows (groupnorm) would be those of the largest.
 func nearEps(s *source) fillFunc {
 	const sqrt3 = 1.7320508075688772
-	return func(dst []float64, _ int) {
+	slice := s.slice()
+	return func(dst []float64, row int) {
 		width := max(epsRoots[s.r.Uint64()%uint64(len(epsRoots))]*sqrt3, 2*s.sub)
+		if slice > 0 && row/slice%2 == 0 {
+			width = sqrt3
+		}
 		for i := range dst {
 			dst[i] = balanced(s.r.Float64()) * width
 		}
@@ -334,10 +359,14 @@ func risingMax(s *source) fillFunc {
 	}
 	grow := []float64{0, 0.2, 0.8}[u>>8%3]
 	step := span / float64(max(s.n, 1))
+	// Only differences matter to a maximum, but activations are flat far below 0: one tensor in eight begins there.
+	low := []float64{-0.9, -0.3, -0.2, -0.1, -0.1, 0, 0, 0.1}[u>>16&7]
 	return func(dst []float64, row int) {
-		start := -0.9 + float64(grow*float64(row%s.inner)/float64(max(s.inner-1, 1)))
+		start := low + float64(grow*float64(row%s.inner)/float64(max(s.inner-1, 1)))
+		start += float64(0.05 * s.r.Float64()) // rows differ in their sums
+		steep := float64(step * (0.75 + float64(s.r.Float64()/2)))
 		for j := range dst {
-			t := start + float64((float64(j)+float64(s.r.Float64()))*step)
+			t := start + float64((float64(j)+float64(s.r.Float64()))*steep)
 			dst[j] = float64(t*s.half) + s.mid
 		}
 	}
@@ -345,10 +374,14 @@ func risingMax(s *source) fillFunc {
 
 // cancelling puts v at place j and -v at the mirrored place; one or two places in the middle hold U[-1,1), which is
 // the sum of the row. Half of the rows have all large terms of the first half positive, so that partial sums grow.
+//
+// The large terms are kept below 2^22/n² (2^51/n² for float64): the errors of a conforming sum of n such terms may add
+// up to n² times a rounding, and with larger terms they would exceed what is left of the sum.
 func cancelling(s *source) fillFunc {
+	most := math.Ldexp(1, max(min(s.prec, 53), 24)-2) / float64(max(s.n, 1)) / float64(max(s.n, 1))
 	return func(dst []float64, _ int) {
 		u := s.r.Uint64()
-		large := min(math.Ldexp(1, 6+int(u>>1&0xff)%8), s.d.MaxFinite()/4)
+		large := min(math.Ldexp(1, 6+int(u>>1&0xff)%8), s.d.MaxFinite()/4, max(most, 4))
 		small, mid := 1.0, 0.0
 		if !s.usual {
 			large, small, mid = s.half, s.half/64, s.mid

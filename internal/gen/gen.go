@@ -93,6 +93,9 @@ func Cases(s *opspec.Schema, st Strategy, master uint64) (*Stream, error) {
 	if st.Attrs, err = normalAttrs(s, st.Attrs); err != nil {
 		return nil, err
 	}
+	if err := checkRare(s); err != nil {
+		return nil, err
+	}
 	c := &Stream{schema: s, prog: prog, strategy: st, master: master}
 	if c.dtypes, err = allowedDTypes(s, st.DTypes); err != nil {
 		return nil, err
@@ -120,6 +123,19 @@ func normalAttrs(s *opspec.Schema, given opspec.Attrs) (opspec.Attrs, error) {
 		}
 	}
 	return out, nil
+}
+
+// checkRare refuses unknown names among the rare distributions of inputs.
+func checkRare(s *opspec.Schema) error {
+	for i := range s.Inputs {
+		for _, name := range s.Inputs[i].Rare {
+			if d, finite := findDistribution(name); d == nil || d.Doc == "" || finite {
+				return diag.Errorf(UnknownDistribution, hintNames(ValueDistributions()[1:]),
+					"input %q: rare: unknown value distribution %q", s.Inputs[i].Name, name)
+			}
+		}
+	}
+	return nil
 }
 
 func hintNames(list []Named) string {
@@ -221,8 +237,8 @@ func (s *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) strin
 	name := s.strategy.Values
 	switch {
 	case name == mixed:
-		name = drawMixed(root, root.Derive(domain+in.Name), in.Role)
-	case in.Role == opspec.RoleWeight && pick(root, domain, in.Name, 4) != 0:
+		name = drawMixed(root, root.Derive(domain+in.Name), in)
+	case (in.Role == opspec.RoleWeight || slices.Contains(in.Rare, name)) && pick(root, domain, in.Name, 4) != 0:
 		name = "normal" // weights far from usual hide what the data would show
 	}
 	if d, _ := findDistribution(name); d != nil && d.nonFinite && s.strategy.FiniteOnly {

@@ -146,7 +146,7 @@ func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int6
 		if top := ci.DType.MaxFinite(); float64(below-1) > top {
 			return nil, diag.Errorf(EmptyDomain, "", "input %q: index %d does not fit %s", in.Name, below-1, ci.DType)
 		}
-		fillRows(logical, ci, indexFill(r, n, below, in.Domain.Distinct), nil)
+		fillRows(logical, ci, indexFill(r, n, below, in.Domain), nil)
 	} else if err := fillValues(logical, r, in, ci); err != nil {
 		return nil, err
 	}

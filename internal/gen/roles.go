@@ -5,6 +5,7 @@ package gen
 import (
 	"math"
 
+	"gpuemu/internal/opspec"
 	"gpuemu/internal/rng"
 )
 
@@ -77,9 +78,10 @@ func scale(s *source) fillFunc {
 //
 // Distinct rows are random choices without repetition. Others follow one of four plans per tensor: uniform with the
 // first and last index and repeats of the one before mixed in, all the same, counting up, and the two ends only. Where
-// there is a choice they are not all 0: lengths that are all 0 leave nothing to judge.
-func indexFill(r *rng.RNG, elems int, limit int64, distinct bool) fillFunc {
-	if distinct {
+// there is a choice they are not all 0: lengths that are all 0 leave nothing to judge. Lengths are 0 in one tensor of
+// eight only, where a quarter of them is or more.
+func indexFill(r *rng.RNG, elems int, limit int64, dom opspec.Domain) fillFunc {
+	if dom.Distinct {
 		return func(dst []float64, _ int) { distinctRow(r, dst, limit) }
 	}
 	n := uint64(limit)
@@ -90,6 +92,7 @@ func indexFill(r *rng.RNG, elems int, limit int64, distinct bool) fillFunc {
 		same = n - 1
 	}
 	zeros := 0
+	positive := dom.Counts && n > 1 && r.Derive("counts").Intn(8) != 0
 	return func(dst []float64, _ int) {
 		for i := range dst {
 			u := r.Uint64()
@@ -112,6 +115,9 @@ func indexFill(r *rng.RNG, elems int, limit int64, distinct bool) fillFunc {
 					v = same
 				}
 				same = v
+			}
+			if v == 0 && positive {
+				v = 1 + u>>16%(n-1)
 			}
 			if v == 0 && zeros == elems-1 {
 				v = n - 1

@@ -17,7 +17,11 @@ import (
 )
 
 // maxTries bounds the draws for one case. Relations that hold for one draw in ten are missed once in 10^9 cases.
-const maxTries = 200
+// The first draws also keep to what is wished and not needed: an unusual shape is better than none.
+const (
+	maxTries   = 200
+	firstTries = 40
+)
 
 // Sizes of the strategies. Small primes never divide a block; the long axes stand on both sides of 2^16, the limit of
 // a CUDA grid's y and z dimension, where kernels have been wrong (NVIDIA/apex#411).
@@ -96,6 +100,7 @@ type shaper struct {
 	free     []string         // dimensions that do not follow from others
 	drawn    []string         // those of them that the strategy decides on
 	empty    []string         // those of drawn that may be 0
+	reduced  []string         // those of drawn that kernels reduce over
 }
 
 // choice is one draw that fulfils the schema.
@@ -124,11 +129,15 @@ func newShaper(s *opspec.Schema, prog *opspec.Program, st Strategy) (shaper, err
 			continue
 		}
 		sh.free = append(sh.free, d.Name)
-		if _, ok := sh.listed[d.Name]; !ok {
-			sh.drawn = append(sh.drawn, d.Name)
-			if d.AllowsEmpty() {
-				sh.empty = append(sh.empty, d.Name)
-			}
+		if _, ok := sh.listed[d.Name]; ok {
+			continue
+		}
+		sh.drawn = append(sh.drawn, d.Name)
+		if d.AllowsEmpty() {
+			sh.empty = append(sh.empty, d.Name)
+		}
+		if d.Reduced {
+			sh.reduced = append(sh.reduced, d.Name)
 		}
 	}
 	if sh.strategy.Name == "zero_size" && len(sh.empty) == 0 {
@@ -169,17 +178,24 @@ func checkListed(s *opspec.Schema, listed map[string][]int) error {
 // choose draws until the schema is fulfilled and every tensor is small enough.
 func (sh *shaper) choose(root *rng.RNG) (*choice, error) {
 	var last error
+	long := sh.longAxis(root)
 	for try := range maxTries {
 		prefix := "v1/"
 		if try > 0 {
 			prefix = "v1/try/" + strconv.Itoa(try) + "/"
 		}
 		attrs := sh.drawAttrs(root, prefix)
-		c, err := sh.fit(sh.drawDims(root, prefix), attrs)
-		if err == nil {
+		dims := sh.drawDims(root, prefix)
+		if try < firstTries && !sh.stretch(root, prefix, dims, long) {
+			long = ""
+		}
+		c, err := sh.fit(dims, attrs)
+		if err == nil && (try >= firstTries || sh.usual(root, c)) {
 			return c, nil
 		}
-		last = err
+		if err != nil {
+			last = err
+		}
 	}
 	var e *diag.Error
 	text := last.Error()
@@ -266,7 +282,7 @@ func (sh *shaper) fit(dims map[string]int, attrs opspec.Attrs) (*choice, error) 
 			c := &choice{dims: dims, attrs: attrs, inputs: in, output: out}
 			return c, sh.checkIndices(c)
 		}
-		if !sh.shrink(dims) {
+		if !sh.shrink(dims, "") {
 			return nil, diag.Errorf(NoShape, "", "every shape has a tensor of more than %d elements", sh.maxElems)
 		}
 	}
@@ -283,9 +299,10 @@ func (sh *shaper) largest(shapes ...map[string]tensor.Shape) int {
 	return most
 }
 
-// shrink replaces the largest dimension (the first of several) by the next smaller size: one of its own, else half.
-func (sh *shaper) shrink(dims map[string]int) bool {
-	order := slices.Clone(sh.drawn)
+// shrink replaces the largest dimension but keep (the first of several) by the next smaller size: one of its own, else
+// half.
+func (sh *shaper) shrink(dims map[string]int, keep string) bool {
+	order := slices.DeleteFunc(slices.Clone(sh.drawn), func(name string) bool { return name == keep })
 	slices.SortStableFunc(order, func(x, y string) int { return cmp.Compare(dims[y], dims[x]) })
 	for _, name := range order {
 		d, _ := sh.schema.Dim(name)

@@ -3,6 +3,7 @@
 package gen
 
 import (
+	"slices"
 	"strings"
 
 	"gpuemu/internal/diag"
@@ -91,13 +92,13 @@ var distributions = [...]distribution{
 		weight: 10, weightRole: 4, rowwise: true, start: offset,
 	},
 	{
-		Named: Named{"near_eps", "rows with a root mean square from 3e-3 to 1e-12, for a wrong or misplaced eps and " +
-			"scales of tiny groups"},
+		Named: Named{"near_eps", "rows with a root mean square from 3e-3 to 1e-12, in every other slice along the first " +
+			"axis, for a wrong or misplaced eps and scales of tiny groups"},
 		weight: 8, weightRole: 4, rowwise: true, start: nearEps,
 	},
 	{
-		Named: Named{"rising_max", "rows that rise along the last axis and from row to row, so that the running " +
-			"maximum rises with every tile, for online softmax that does not rescale what it has summed"},
+		Named: Named{"rising_max", "rows that rise along the last axis and from row to row, about 0 or far from it, so " +
+			"that the running maximum rises with every tile, for online softmax that does not rescale what it has summed"},
 		weight: 10, rowwise: true, start: risingMax,
 	},
 	{
@@ -174,13 +175,24 @@ func roleDistribution(in *opspec.Input, elem dtype.DType) string {
 // with three inputs would be of that kind. Each distribution keeps its share over all cases.
 const wildCases = 40
 
-// drawMixed draws a distribution with the weights of the table.
-func drawMixed(root, r *rng.RNG, role opspec.Role) string {
+// rareScale: a distribution that is rare for an input has the weight 1/rareScale for it.
+const rareScale = 4
+
+// drawMixed draws a distribution with the weights of the table, less for those that are rare for the input.
+func drawMixed(root, r *rng.RNG, in *opspec.Input) string {
+	scale := 1
+	if len(in.Rare) > 0 {
+		scale = rareScale
+	}
 	weight := func(d *distribution) int {
-		if role == opspec.RoleWeight {
-			return d.weightRole
+		w := d.weight
+		if in.Role == opspec.RoleWeight {
+			w = d.weightRole
 		}
-		return d.weight
+		if slices.Contains(in.Rare, d.Name) {
+			return min(w, 1)
+		}
+		return scale * w
 	}
 	var total [2]int // tame, wild
 	for i := range distributions {
@@ -192,7 +204,7 @@ func drawMixed(root, r *rng.RNG, role opspec.Role) string {
 		}
 	}
 	wildCase := root.Derive("v1/wild").Intn(100) < wildCases
-	wild := r.Intn(wildCases) < total[1] && wildCase
+	wild := r.Intn(scale*wildCases) < total[1] && wildCase
 	k := r.Intn(total[0])
 	if wild {
 		k = r.Intn(total[1])

@@ -33,6 +33,7 @@ func ParseSchema(data []byte) (*Schema, error) {
 		{"doc", r.str(&s.Doc)},
 		{"dims", r.list(MaxDims, func(n *jsonNode, path string) error { return r.dim(s, n, path) })},
 		{"relations", r.list(MaxRelations, r.strings(&s.Relations))},
+		{"usual", r.list(MaxRelations, r.strings(&s.Usual))},
 		{"inputs", r.list(MaxInputs, func(n *jsonNode, path string) error { return r.input(s, n, path) })},
 		{"output", func(n *jsonNode, path string) error { single = n; return r.output(s, n, path) }},
 		{"outputs", r.list(MaxOutputs, func(n *jsonNode, path string) error { return r.output(s, n, path) })},
@@ -88,6 +89,7 @@ func (r *jsonReader) dim(s *Schema, n *jsonNode, path string) error {
 		{"max", r.integer(&d.Max)},
 		{"tile", r.integer(&d.Tile)},
 		{"empty", r.boolean(&d.Empty)},
+		{"reduced", r.boolean(&d.Reduced)},
 		{"expr", r.str(&d.Expr)},
 	})
 	s.Dims = append(s.Dims, d)
@@ -126,8 +128,10 @@ func (r *jsonReader) input(s *Schema, n *jsonNode, path string) error {
 					return r.str(&in.Domain.Below)(n, path)
 				}},
 				{"distinct", r.boolean(&in.Domain.Distinct)},
+				{"counts", r.boolean(&in.Domain.Counts)},
 			})
 		}},
+		{"rare", r.list(MaxRare, r.strings(&in.Rare))},
 	})
 	s.Inputs = append(s.Inputs, in)
 	return err
@@ -247,6 +251,7 @@ type (
 		Doc       string       `json:"doc,omitempty"`
 		Dims      []dimJSON    `json:"dims"`
 		Relations []string     `json:"relations,omitempty"`
+		Usual     []string     `json:"usual,omitempty"`
 		Inputs    []inputJSON  `json:"inputs"`
 		Output    *outputJSON  `json:"output,omitempty"`
 		Outputs   []outputJSON `json:"outputs,omitempty"`
@@ -261,6 +266,7 @@ type (
 		Max        int    `json:"max,omitempty"`
 		Tile       int    `json:"tile,omitempty"`
 		Empty      bool   `json:"empty,omitempty"`
+		Reduced    bool   `json:"reduced,omitempty"`
 		Expr       string `json:"expr,omitempty"`
 	}
 	inputJSON struct {
@@ -269,6 +275,7 @@ type (
 		Role   string      `json:"role,omitempty"`
 		DType  string      `json:"dtype,omitempty"`
 		Domain *domainJSON `json:"domain,omitempty"`
+		Rare   []string    `json:"rare,omitempty"`
 	}
 	domainJSON struct {
 		Min      any    `json:"min,omitempty"`
@@ -277,6 +284,7 @@ type (
 		NonZero  bool   `json:"non_zero,omitempty"`
 		Below    string `json:"below,omitempty"`
 		Distinct bool   `json:"distinct,omitempty"`
+		Counts   bool   `json:"counts,omitempty"`
 	}
 	outputJSON struct {
 		Name     string   `json:"name"`
@@ -297,17 +305,19 @@ type (
 
 // MarshalJSON writes the schema in the form that ParseSchema reads.
 func (s *Schema) MarshalJSON() ([]byte, error) {
-	j := schemaJSON{Name: s.Name, Doc: s.Doc, Relations: s.Relations, NaN: s.NaN, Dims: []dimJSON{}, Inputs: []inputJSON{}}
+	j := schemaJSON{Name: s.Name, Doc: s.Doc, Relations: s.Relations, Usual: s.Usual, NaN: s.NaN, Dims: []dimJSON{},
+		Inputs: []inputJSON{}}
 	for _, d := range s.Dims {
 		j.Dims = append(j.Dims, dimJSON(d))
 	}
 	for _, in := range s.Inputs {
-		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType}
+		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType, Rare: in.Rare}
 		if in.Role != RoleData {
 			x.Role = in.Role.String()
 		}
 		if d := in.Domain; d != (Domain{}) {
-			x.Domain = &domainJSON{jsonFloat(d.Min), jsonFloat(d.Max), d.Finite, d.NonZero, d.Below, d.Distinct}
+			x.Domain = &domainJSON{jsonFloat(d.Min), jsonFloat(d.Max), d.Finite, d.NonZero, d.Below, d.Distinct,
+				d.Counts}
 		}
 		j.Inputs = append(j.Inputs, x)
 	}

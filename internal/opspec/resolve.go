@@ -17,6 +17,7 @@ type Program struct {
 	schema    *Schema
 	derived   []derivedDim // in an order in which each depends on earlier ones only
 	relations []*Relation
+	usual     []*Relation
 	inputs    [][]*Expr
 	outputs   [][]*Expr
 	below     []*Expr // per input; nil without Domain.Below
@@ -33,15 +34,12 @@ func (s *Schema) Compile() (*Program, error) {
 	if err := p.compileDerived(); err != nil {
 		return nil, err
 	}
-	for i, src := range s.Relations {
-		r, err := ParseRelation(src)
-		if err == nil {
-			err = s.checkNames(r.Names())
-		}
-		if err != nil {
-			return nil, at(err, "relations[%d]", i)
-		}
-		p.relations = append(p.relations, r)
+	var err error
+	if p.relations, err = s.compileRelations("relations", s.Relations); err != nil {
+		return nil, err
+	}
+	if p.usual, err = s.compileRelations("usual", s.Usual); err != nil {
+		return nil, err
 	}
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
@@ -250,6 +248,31 @@ func (p *Program) deriveOne(w derivedDim, all, given map[string]int, lookup Look
 	}
 	all[w.dim.Name] = int(v)
 	return nil
+}
+
+// compileRelations parses the relations of one field of the schema.
+func (s *Schema) compileRelations(field string, sources []string) ([]*Relation, error) {
+	var out []*Relation
+	for i, src := range sources {
+		r, err := ParseRelation(src)
+		if err == nil {
+			err = s.checkNames(r.Names())
+		}
+		if err != nil {
+			return nil, at(err, "%s[%d]", field, i)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// IsUsual reports whether the relations hold that most generated cases fulfil. Dimensions are those of Derive.
+func (p *Program) IsUsual(dims map[string]int, attrs Attrs) bool {
+	if len(p.usual) == 0 {
+		return true
+	}
+	r, err := firstBroken(p.usual, lookupIn(dims, attrs))
+	return r == nil && err == nil
 }
 
 func checkRelations(relations []*Relation, lookup Lookup) error {

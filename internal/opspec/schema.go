@@ -23,6 +23,7 @@ const (
 	MaxOutputs     = 16
 	MaxAttrs       = 64
 	MaxRelations   = 64
+	MaxRare        = 32      // distributions of an input: more than there are
 	MaxCandidates  = 1024    // per dimension; also attribute values
 	MaxNameLen     = 128     // bytes of any name
 	MaxDocLen      = 1 << 14 // bytes of any doc text or attribute string
@@ -40,6 +41,7 @@ type Dim struct {
 	Min, Max   int    // generated values stay within; Max 0: no upper limit
 	Tile       int    // usual block size of kernels along this dimension; 0: unknown
 	Empty      bool   // size 0 is meaningful
+	Reduced    bool   // kernels loop over it for one result (a sum, a maximum, a normalized row): sometimes drawn long
 	Expr       string // derived, e.g. "(H+2*pad-KH)/stride+1"; excludes all of the above except Empty
 }
 
@@ -100,6 +102,7 @@ type Domain struct {
 	NonZero  bool
 	Below    string // role index: values are in [0, Below), a dimension expression
 	Distinct bool   // role index: no value twice within a row (last axis)
+	Counts   bool   // role index: values are lengths, of which 0 is valid and rare
 }
 
 // Bounded reports whether Min and Max apply.
@@ -112,6 +115,8 @@ type Input struct {
 	Role   Role
 	DType  string // "": the case's dtype; else fixed, e.g. "int64"
 	Domain Domain
+	// Rare lists value distributions that say little about this input, so that generators draw them rarely.
+	Rare []string
 }
 
 // ElemType returns the dtype of the input in a case of dtype d.
@@ -184,6 +189,7 @@ type Schema struct {
 	Name, Doc string
 	Dims      []Dim
 	Relations []string // e.g. "HQ % HKV == 0"; all hold in every valid case
+	Usual     []string // relations that most generated cases fulfil, e.g. "N >= M"; others are valid, too
 	Inputs    []Input
 	Outputs   []Output
 	Attrs     []Attr

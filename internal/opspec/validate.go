@@ -66,6 +66,7 @@ func (s *Schema) checkLimits() error {
 		{"outputs", len(s.Outputs), MaxOutputs},
 		{"attrs", len(s.Attrs), MaxAttrs},
 		{"relations", len(s.Relations), MaxRelations},
+		{"usual", len(s.Usual), MaxRelations},
 		{"dtypes", len(s.DTypes), len(dtype.All())},
 	} {
 		if l.got > l.limit {
@@ -118,7 +119,8 @@ func (s *Schema) checkUnique() error {
 }
 
 func (d *Dim) validate() error {
-	if d.Derived() && (len(d.Candidates) > 0 || d.Min != 0 || d.Max != 0 || d.Tile != 0) {
+	if d.Derived() && (len(d.Candidates) > 0 || d.Min != 0 || d.Max != 0 || d.Tile != 0 ||
+		d.Reduced) {
 		return diag.Errorf(SchemaInvalid, "remove expr or the others",
 			"expr excludes candidates, min, max and tile")
 	}
@@ -194,8 +196,11 @@ func (in *Input) validate() error {
 	if math.IsNaN(d.Min) || math.IsNaN(d.Max) || d.Min > d.Max {
 		return diag.Errorf(SchemaInvalid, "", "domain: range %v..%v, want min <= max", d.Min, d.Max)
 	}
-	if in.Role != RoleIndex && (d.Below != "" || d.Distinct) {
-		return diag.Errorf(SchemaInvalid, `add "role": "index"`, "domain: below and distinct are for role index")
+	if in.Role != RoleIndex && (d.Below != "" || d.Distinct || d.Counts) {
+		return diag.Errorf(SchemaInvalid, `add "role": "index"`, "domain: below, distinct and counts are for role index")
+	}
+	if len(in.Rare) > MaxRare {
+		return diag.Errorf(SchemaLimit, "", "rare: %d distributions, limit %d", len(in.Rare), MaxRare)
 	}
 	if in.Role == RoleIndex && d.Below == "" {
 		return diag.Errorf(SchemaInvalid, `add "below" to the domain`, "role index without domain.below")

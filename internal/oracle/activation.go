@@ -15,16 +15,20 @@ func plainFloats() []dtype.DType {
 	return []dtype.DType{dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64}
 }
 
-// bshDims are the dimensions of an activation [B, S, H]: batch, sequence, hidden.
+// bshDims are the dimensions of an activation [B, S, H]: batch, sequence, hidden. Operators on rows reduce over H.
 func bshDims() []opspec.Dim {
 	return []opspec.Dim{
 		{Name: "B", Candidates: []int{1, 2, 4, 8}, Empty: true},
 		{Name: "S", Candidates: []int{1, 7, 16, 64, 128}, Empty: true},
-		{Name: "H", Candidates: []int{1, 3, 64, 256, 257, 1024, 1025}, Min: 1, Tile: 256},
+		{Name: "H", Candidates: []int{1, 3, 64, 256, 257, 1024, 1025}, Min: 1, Tile: 256, Reduced: true},
 	}
 }
 
 func bsh() []string { return []string{"B", "S", "H"} }
+
+// rowValues are the distributions that are made for reductions of a row. They tell elementwise operators little: the
+// flat parts of activations have nearly equal values everywhere.
+func rowValues() []string { return []string{"offset", "rising_max", "cancelling"} }
 
 // elementwise returns the schema of an operator that maps inputs of one shape to an output of that shape.
 func elementwise(attrs []opspec.Attr, inputs ...string) *opspec.Schema {
@@ -32,9 +36,9 @@ func elementwise(attrs []opspec.Attr, inputs ...string) *opspec.Schema {
 		Dims: bshDims(), Attrs: attrs, DTypes: plainFloats(),
 		Outputs: []opspec.Output{{Name: "output", Dims: bsh()}},
 	}
-	s.Dims[2].Empty = true
+	s.Dims[2].Empty, s.Dims[2].Reduced = true, false
 	for _, name := range inputs {
-		s.Inputs = append(s.Inputs, opspec.Input{Name: name, Dims: bsh()})
+		s.Inputs = append(s.Inputs, opspec.Input{Name: name, Dims: bsh(), Rare: rowValues()})
 	}
 	return s
 }

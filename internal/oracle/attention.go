@@ -366,18 +366,26 @@ func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
 		{Name: "HQ", Candidates: heads[0], Min: 1},
 		{Name: "HKV", Candidates: heads[1], Min: 1},
 		{Name: "M", Candidates: []int{1, 3, 16, 33, 64}, Min: 1, Tile: 64},
-		{Name: "N", Candidates: []int{1, 5, 16, 32, 65, 128}, Empty: true, Tile: 32},
+		{Name: "N", Candidates: []int{1, 5, 16, 32, 65, 128}, Empty: true, Tile: 32, Reduced: true},
 		{Name: "D", Candidates: []int{8, 16, 32, 64}, Min: 1, Tile: 16},
 	}
 	kv := []string{"B", "HKV", "N", "D"}
+	// Scores are products of q and k and stand in exponents: two inputs that are large, or k of infinities, leave
+	// nothing to judge, and tiny ones give every row the mean of v. An infinite v, or one near overflow, has no defined
+	// product with a weight that may underflow; adversarial values still have some.
+	exponents := []string{"adversarial", "boundary", "offset", "cancelling", "near_eps", "masked"}
 	return &Op{
 		Name: name, Family: "attention", Doc: doc,
 		Contract: "float32 accumulation (float64 for float64), online or two-pass softmax over tiles of 16 keys or more, " +
 			"weights may be rounded to the input type before the product with v; rows that see no finite score undetermined",
 		Schema: &opspec.Schema{
-			Dims: dims, Relations: []string{"HQ % HKV == 0", "window >= 0"}, DTypes: plainFloats(),
+			Dims: dims, Relations: []string{"HQ % HKV == 0", "window >= 0"},
+			Usual:  []string{"N >= M"}, // else the first rows of a causal mask see no key
+			DTypes: plainFloats(),
 			Inputs: []opspec.Input{
-				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}}, {Name: "k", Dims: kv}, {Name: "v", Dims: kv},
+				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}, Rare: append([]string{"rising_max"}, exponents...)},
+				{Name: "k", Dims: kv, Rare: exponents},
+				{Name: "v", Dims: kv, Rare: []string{"boundary", "masked", "nan_injected", "offset"}},
 			},
 			Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "HQ", "M", "D"}}},
 			Attrs: []opspec.Attr{
@@ -401,16 +409,18 @@ func attentionOps() []*Op {
 	full := attentionOp("attention", "softmax(scale q k^T) v", off, []any{0}, one)
 	full.Aliases = []string{"flash_attention", "sdpa"}
 	lens := opspec.Input{
-		Name: "kv_len", Dims: []string{"B"}, DType: "int32", Role: opspec.RoleIndex, Domain: opspec.Domain{Below: "N+1"},
+		Name: "kv_len", Dims: []string{"B"}, DType: "int32", Role: opspec.RoleIndex,
+		Domain: opspec.Domain{Below: "N+1", Counts: true},
 	}
 	decode := attentionOp("decode_attention", "softmax(scale q k^T) v, one query, the first kv_len keys",
 		nil, nil, grouped)
 	s := decode.Schema
 	s.Dims = append(s.Dims[:3:3], s.Dims[4:]...)
 	s.Dims[0].Candidates = []int{2, 3, 5} // so that one empty sequence leaves others to judge
-	s.Inputs = append([]opspec.Input{{Name: "q", Dims: []string{"B", "HQ", "D"}}}, s.Inputs[1], s.Inputs[2], lens)
+	query := opspec.Input{Name: "q", Dims: []string{"B", "HQ", "D"}, Rare: s.Inputs[0].Rare}
+	s.Inputs = []opspec.Input{query, s.Inputs[1], s.Inputs[2], lens}
 	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
-	s.Attrs, s.Relations = s.Attrs[3:], s.Relations[:1]
+	s.Attrs, s.Relations, s.Usual = s.Attrs[3:], s.Relations[:1], []string{"N >= 1"}
 	decode.ref = (*call).decodeAttention
 	return []*Op{
 		full,

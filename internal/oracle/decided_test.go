@@ -54,6 +54,48 @@ func marks(w *compare.Want) int {
 	return n
 }
 
+// TestAttentionIsMostlyDecided: rows without a visible key and scores that overflow are drawn, but rarely. Of what is
+// computed, at least nine elements in ten are judged, over all cases and on average over the cases.
+func TestAttentionIsMostlyDecided(t *testing.T) {
+	const cases, most = 300, 0.10
+	for _, op := range oracle.Ops() {
+		if op.Family != "attention" || op.Name == "rope" {
+			continue
+		}
+		for _, d := range op.Schema.AllowedDTypes() {
+			t.Run(op.Name+"/"+d.String(), func(t *testing.T) {
+				t.Parallel()
+				ts := newTrials(op, d, "mixed")
+				ts.shapes, ts.limit = []string{"default"}, func(int) int { return 1 << 13 }
+				undetermined, elems, share, unseen := 0, 0, 0.0, 0
+				for i := range cases {
+					tr, err := ts.next(i)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, w := range tr.want {
+						undetermined += marks(w)
+						elems += len(w.Value)
+						share += float64(marks(w)) / float64(max(len(w.Value), 1)) / cases
+					}
+					dims := tr.c.DimMap()
+					if dims["N"] < dims["M"] {
+						unseen++
+					}
+				}
+				t.Logf("%s of elements undetermined, %.1f %% of a case on average", percent(undetermined, elems), 100*share)
+				if float64(undetermined) > most*float64(elems) || share > most {
+					t.Errorf("%d of %d elements are undetermined, %.3f of a case on average, want at most %g", undetermined, elems,
+						share, most)
+				}
+				if _, rows := op.Schema.Dim("M"); rows && unseen == 0 {
+					t.Error("no case has fewer keys than rows")
+				}
+			})
+		}
+	}
+}
+
 // TestUndeterminedByDistribution logs, for each distribution, how much of each op is left open (go test -v).
 func TestUndeterminedByDistribution(t *testing.T) {
 	if !testing.Verbose() || testing.Short() {

@@ -156,6 +156,10 @@ func indexOps() []*Op {
 	dim := func(name string, empty bool, candidates ...int) opspec.Dim {
 		return opspec.Dim{Name: name, Candidates: candidates, Empty: empty, Min: min(1, candidates[0]), Tile: 64}
 	}
+	reduced := func(d opspec.Dim) opspec.Dim {
+		d.Reduced = true
+		return d
+	}
 	k := func(values ...any) opspec.Attr {
 		return opspec.Attr{Name: "k", Kind: opspec.Int, Values: values, Doc: "how many to take"}
 	}
@@ -187,7 +191,8 @@ func indexOps() []*Op {
 			Doc:      "input with src[r] added to row index[r]",
 			Contract: "float32 accumulation (float64 for float64) in any order, one rounding to the output type",
 			Schema: &opspec.Schema{
-				Dims:   []opspec.Dim{dim("V", false, 1, 5, 64), dim("D", false, 1, 7, 64), dim("R", true, 1, 3, 64, 300)},
+				Dims: []opspec.Dim{dim("V", false, 1, 5, 64), dim("D", false, 1, 7, 64),
+					reduced(dim("R", true, 1, 3, 64, 300))},
 				DTypes: plainFloats(),
 				Inputs: []opspec.Input{
 					{Name: "input", Dims: []string{"V", "D"}}, index("V", "R"), {Name: "src", Dims: []string{"R", "D"}},
@@ -201,7 +206,7 @@ func indexOps() []*Op {
 			Doc:      "the k greatest of each row, descending, and their indexes; NaN is the greatest",
 			Contract: "exact; equal values in any order; subnormals kept or flushed",
 			Schema: &opspec.Schema{
-				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("N", false, 8, 17, 64, 257)},
+				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), reduced(dim("N", false, 8, 17, 64, 257))},
 				DTypes: plainFloats(), Relations: []string{"k >= 1", "k <= N"}, Attrs: []opspec.Attr{k(1, 2, 8)},
 				Inputs: []opspec.Input{{Name: "input", Dims: []string{"R", "N"}}},
 				Outputs: []opspec.Output{
@@ -221,7 +226,8 @@ func indexOps() []*Op {
 					k(2, 1, 8),
 					{Name: "renormalize", Kind: opspec.Bool, Values: []any{false, true}, Doc: "weights of a row sum to one"},
 				},
-				Inputs: []opspec.Input{{Name: "logits", Dims: []string{"R", "E"}}},
+				Inputs: []opspec.Input{{Name: "logits", Dims: []string{"R", "E"}, // whose weights shall not all be 0 or alike
+					Rare: []string{"boundary", "cancelling", "near_eps"}}},
 				Outputs: []opspec.Output{
 					{Name: "weights", Dims: []string{"R", "k"}}, {Name: "indices", Dims: []string{"R", "k"}, DType: "int32"},
 				},

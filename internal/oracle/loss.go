@@ -78,7 +78,7 @@ func lossOps() []*Op {
 		Schema: &opspec.Schema{
 			Dims: []opspec.Dim{
 				{Name: "R", Candidates: []int{1, 3, 16, 65}, Empty: true},
-				{Name: "C", Candidates: []int{1, 2, 100, 257, 1000}, Min: 1, Tile: 256},
+				{Name: "C", Candidates: []int{1, 2, 100, 257, 1000}, Min: 1, Tile: 256, Reduced: true},
 			},
 			DTypes: plainFloats(),
 			Attrs: []opspec.Attr{

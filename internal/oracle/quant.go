@@ -110,7 +110,7 @@ func quantOps() []*Op {
 	dims := func() []opspec.Dim {
 		return []opspec.Dim{
 			{Name: "R", Candidates: []int{1, 3, 16, 64}, Min: 1},
-			{Name: "C", Candidates: []int{1, 31, 64, 128, 200, 257}, Min: 1, Tile: 128},
+			{Name: "C", Candidates: []int{1, 31, 64, 128, 200, 257}, Min: 1, Tile: 128, Reduced: true},
 		}
 	}
 	rc := func() []string { return []string{"R", "C"} }

@@ -34,7 +34,8 @@ type trials struct {
 	op     *oracle.Op
 	d      dtype.DType
 	values []string
-	shapes []string // taken in turn
+	shapes []string        // taken in turn
+	limit  func(i int) int // of the elements of a tensor; nil: maxElems
 	byKind map[string]*gen.Stream
 }
 
@@ -76,7 +77,9 @@ func mayBeEmpty(op *oracle.Op) bool {
 
 func (ts *trials) next(i int) (*trial, error) {
 	values, shapes, limit := ts.values[i%len(ts.values)], ts.shapes[i/7%len(ts.shapes)], maxElems(i)
-	if limit == fullCase {
+	if ts.limit != nil {
+		limit = ts.limit(i)
+	} else if limit == fullCase {
 		shapes = fullShapes[i/50%len(fullShapes)]
 	}
 	if shapes == "zero_size" && !mayBeEmpty(ts.op) {

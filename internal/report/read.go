@@ -245,7 +245,8 @@ func resultFault(r *verdict.Result) string {
 	for i := range r.Outputs {
 		o := &r.Outputs[i]
 		switch {
-		case o.Elements < 0 || o.Mismatched < 0 || o.Mismatched > o.Elements || o.Undetermined < 0 || o.Ignored < 0:
+		case o.Elements < 0 || o.Mismatched < 0 || o.Mismatched > o.Elements || o.Undetermined < 0 || o.Ignored < 0 ||
+			o.Vacuous < 0 || o.Vacuous > o.Elements:
 			return fmt.Sprintf("output %q has %d wrong of %d elements", o.Name, o.Mismatched, o.Elements)
 		case o.MaxAbs < 0 || o.MaxRel < 0 || o.MaxRatio < 0:
 			return fmt.Sprintf("output %q has a negative error", o.Name)

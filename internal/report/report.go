@@ -87,7 +87,7 @@ func (s *Source) Conclusion() string {
 			line += ", " + plural(sum.Lint.Kernels, "compiled kernel")
 		}
 		if sum.Undecided > 0 {
-			line += fmt.Sprintf(", %d undecided", sum.Undecided)
+			line += fmt.Sprintf(", %d undecided", sum.Undecided) + nonZero(" (%d vacuous)", sum.Vacuous())
 		}
 		if asked := sum.PlannedTotal; !sum.Complete && sum.Stopped != "" && sum.Shard == "" && asked > sum.Total {
 			line += fmt.Sprintf("; %s ended it, %d cases were asked for", sum.Stopped, asked)
@@ -98,7 +98,8 @@ func (s *Source) Conclusion() string {
 		if sum.Failed > 0 {
 			parts = append(parts, fmt.Sprintf("%d of %d cases failed%s, %d passed%s", sum.Failed, sum.Total,
 				nonZero(" (%d with an error)", sum.Errors), sum.Passed,
-				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)))
+				nonZero(", %d not run", sum.NotRun)+nonZero(", %d undecided", sum.Undecided)+
+					nonZero(" (%d vacuous)", sum.Vacuous())))
 		}
 		if n := sum.Biases(); n > 0 {
 			parts = append(parts, "errors with a common sign in "+plural(n, "op"))
@@ -141,8 +142,8 @@ func (s *Source) notGreen() []string {
 	for i := range sum.Ops {
 		op := &sum.Ops[i]
 		if float64(op.Undecided) > verdict.UndecidedShare*float64(op.Total) {
-			why = append(why, fmt.Sprintf("%d of %d cases of %s are undecided, more than %.0f %%", op.Undecided, op.Total,
-				op.Op, 100*verdict.UndecidedShare))
+			why = append(why, fmt.Sprintf("%d of %d cases of %s are undecided%s, more than %.0f %%", op.Undecided, op.Total,
+				op.Op, nonZero(" (%d vacuous)", op.Vacuous), 100*verdict.UndecidedShare))
 		}
 	}
 	if sum.Lint != nil && sum.Lint.Unread > 0 {

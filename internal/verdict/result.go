@@ -59,6 +59,9 @@ type Output struct {
 	Mismatched   int `json:"mismatched"`
 	Undetermined int `json:"undetermined,omitempty"`
 	Ignored      int `json:"ignored,omitempty"` // NaN or Inf that check_nan or check_inf lets pass
+	// Vacuous counts determined elements whose tolerance would accept garbage too (see compare.Vacuity). It is counted
+	// where no element is wrong.
+	Vacuous int `json:"vacuous,omitempty"`
 	// Kinds counts elements by what was seen there (compare.Kind), accepted ones left out.
 	Kinds map[string]int `json:"kinds,omitempty"`
 

@@ -38,6 +38,7 @@ func (c *Counts) Add(v Verdict) {
 type OpSummary struct {
 	Op string `json:"op"`
 	Counts
+	Vacuous   int      `json:"vacuous,omitempty"` // undecided cases that garbage would have passed
 	DTypes    []string `json:"dtypes"`
 	Candidate string   `json:"candidate"`
 	Reference string   `json:"reference"`
@@ -112,6 +113,15 @@ func (s *Summary) Biases() int {
 	return n
 }
 
+// Vacuous returns how many cases are undecided because garbage would have passed them.
+func (s *Summary) Vacuous() int {
+	n := 0
+	for i := range s.Ops {
+		n += s.Ops[i].Vacuous
+	}
+	return n
+}
+
 // ExitCode is the exit code that the summary deserves: 1 if a case failed, the errors of an op have a common sign, a
 // compiled kernel breaks its policy or a regression was found; else 3 if something asked for was not run or could not
 // be read, nothing ran at all, or more than a tenth of an op's cases are undecided; else 0.
@@ -156,6 +166,9 @@ func (t *Tally) Add(r *Result) {
 		t.ops[r.Op] = op
 	}
 	op.Counts.Add(r.Verdict)
+	if r.Reason == Vacuous {
+		op.Vacuous++
+	}
 	op.dtypes[r.DType] = true
 	op.leans.add(r)
 	if r.Candidate != "" {

@@ -132,8 +132,11 @@ const (
 	Internal         Reason = "internal"          // a fault of gpuemu
 )
 
-// AllUndetermined is the reason of Undecided.
-const AllUndetermined Reason = "all_undetermined"
+// The reasons of Undecided.
+const (
+	AllUndetermined Reason = "all_undetermined" // the contract decides on no element
+	Vacuous         Reason = "vacuous"          // no element is wrong, but garbage would have passed as well
+)
 
 // Seed is an unsigned 64-bit seed that is a string in JSON. Numbers are accepted too if they are exact integers.
 type Seed uint64
