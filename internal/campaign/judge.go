@@ -108,7 +108,7 @@ func take(res *verdict.Result, w expected, got dtype.DType, rep *compare.Report)
 	switch {
 	case rep.Verdict == compare.Error && res.Verdict != verdict.Error:
 		res.Verdict, res.Reason = verdict.Error, verdict.WrongShape
-		if got != w.want.DType {
+		if got != w.want.TypeOf(got) {
 			res.Reason = verdict.WrongDType
 		}
 		res.Message = fmt.Sprintf("output %q: %s", w.name, rep.Reason)

@@ -108,11 +108,11 @@ func (s *subject) declared(c opspec.Case, wants []expected) error {
 	}
 	for i, w := range wants {
 		name := s.schema.Outputs[i].Name
-		if !w.want.Shape.Equal(shapes[i]) || w.want.DType != types[i] {
+		if !w.want.Shape.Equal(shapes[i]) || w.want.TypeOf(types[i]) != types[i] {
 			return fmt.Errorf("%s gives output %q as %s %s, the op's schema declares %s %s", s.entry.Name, name,
 				w.want.DType, w.want.Shape, types[i], shapes[i])
 		}
-		wants[i].name = name
+		wants[i].name, w.want.DType, w.want.Also = name, types[i], s.schema.Outputs[i].Alternatives()
 	}
 	return nil
 }
@@ -165,6 +165,7 @@ func (s *subject) fromReply(c opspec.Case, got []tensor.Named, catalogue []expec
 			return nil, failed("returned output %q of type %s, want %s or float64", wants[i].name, t.DType, types[i])
 		}
 		e := replied(wants[i].name, t, types[i])
+		e.want.Also = s.schema.Outputs[i].Alternatives()
 		if len(catalogue) == len(matched) {
 			if f := agree(e, t, catalogue[i].want); f != nil {
 				return nil, f

@@ -215,6 +215,9 @@ func outputRow(o *opspec.Output) []string {
 	case "any":
 		notes = append(notes, "any of tied indexes")
 	}
+	for _, d := range o.AlsoDTypes {
+		notes = append(notes, "or "+d)
+	}
 	if o.Saturate {
 		notes = append(notes, "saturates")
 	}

@@ -47,7 +47,7 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 	if opt.Worst == 0 {
 		opt.Worst = DefaultWorst
 	}
-	p := &plan{n: want.Shape.Elems(), d: want.DType, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
+	p := &plan{n: want.Shape.Elems(), d: want.TypeOf(got.DType), want: want, opt: opt, forbid: opt.NonFinite == Forbid}
 	if err := p.chooseRegime(); err != nil {
 		return nil, nil, err
 	}
@@ -73,11 +73,12 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 
 // misfit says in one sentence how the output's dtype or shape differs, or "".
 func misfit(got *tensor.Tensor, want *Want) string {
+	other := got.DType != want.TypeOf(got.DType)
 	switch {
-	case got.DType != want.DType && !got.Shape.Equal(want.Shape):
-		return fmt.Sprintf("output is %s %s, want %s %s", got.DType, got.Shape, want.DType, want.Shape)
-	case got.DType != want.DType:
-		return fmt.Sprintf("output has dtype %s, want %s", got.DType, want.DType)
+	case other && !got.Shape.Equal(want.Shape):
+		return fmt.Sprintf("output is %s %s, want %s %s", got.DType, got.Shape, want.types(), want.Shape)
+	case other:
+		return fmt.Sprintf("output has dtype %s, want %s", got.DType, want.types())
 	case !got.Shape.Equal(want.Shape):
 		return fmt.Sprintf("output has shape %s, want %s", got.Shape, want.Shape)
 	}
@@ -141,6 +142,11 @@ func (w *Want) check() error {
 	}
 	if _, err := tensor.ParseShape(w.Shape); err != nil {
 		return bad("%w", err)
+	}
+	for _, d := range w.Also {
+		if d.Size() == 0 || d.IsFloat() || w.DType.IsFloat() {
+			return bad("%s instead of %s: only integers may have other types", d, w.DType)
+		}
 	}
 	n := w.Shape.Elems()
 	sources := 0

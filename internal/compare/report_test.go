@@ -78,6 +78,45 @@ func TestMisfit(t *testing.T) {
 	}
 }
 
+// TestOtherTypes: an output may have any of the permitted types, and is read as what it is.
+func TestOtherTypes(t *testing.T) {
+	shape := tensor.MustShape(2)
+	value := func(also ...dtype.DType) *Want {
+		return &Want{DType: dtype.Int64, Also: also, Shape: shape, Value: []float64{7, 300}}
+	}
+	exact := value(dtype.Int32, dtype.Uint8)
+	exact.Value, exact.Exact = nil, tensor.FromFloat64s(dtype.Int64, shape, []float64{7, 300})
+	for _, c := range []struct {
+		want   *Want
+		got    dtype.DType
+		values []float64
+		v      Verdict
+		reason string
+	}{
+		{value(dtype.Int32), dtype.Int64, []float64{7, 300}, Pass, ""},
+		{value(dtype.Int32), dtype.Int32, []float64{7, 300}, Pass, ""},
+		{value(dtype.Int32), dtype.Int32, []float64{7, 301}, Fail, ""},
+		{value(dtype.Int32), dtype.Int64, []float64{8, 300}, Fail, ""},
+		{value(dtype.Int32), dtype.Float32, []float64{7, 300}, Error, "output has dtype float32, want int64 or int32"},
+		{value(), dtype.Int32, []float64{7, 300}, Error, "output has dtype int32, want int64"},
+		{exact, dtype.Int32, []float64{7, 300}, Pass, ""},
+		{exact, dtype.Int32, []float64{7, -300}, Fail, ""},
+	} {
+		for name, f := range entryPoints() {
+			rep, err := f(tensor.FromFloat64s(c.got, shape, c.values), c.want, DefaultOptions())
+			if err != nil || rep.Verdict != c.v || rep.Reason != c.reason {
+				t.Errorf("%s(%s %v) = %+v, %v, want %s %q", name, c.got, c.values, rep, err, c.v, c.reason)
+			}
+			if rep.Verdict != Error && rep.DType != c.got {
+				t.Errorf("%s(%s): reported as %s", name, c.got, rep.DType)
+			}
+		}
+	}
+	if _, err := Compare(tensor.New(dtype.Int64, shape), value(dtype.Float32), DefaultOptions()); err == nil {
+		t.Error("a float type beside an integer type is taken")
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	for _, d := range dtype.All() {
 		for _, dims := range [][]int{{0}, {3, 0, 2}} {

@@ -139,6 +139,12 @@ func (r *jsonReader) output(s *Schema, n *jsonNode, path string) error {
 		{"name", r.str(&o.Name)},
 		{"dims", r.shape(&o.Dims)},
 		{"dtype", r.str(&o.DType)},
+		{"also_dtypes", r.list(len(dtype.All()), func(n *jsonNode, path string) error {
+			var name string
+			err := r.str(&name)(n, path)
+			o.AlsoDTypes = append(o.AlsoDTypes, name)
+			return err
+		})},
 		{"ties", r.str(&o.Ties)},
 		{"saturate", r.boolean(&o.Saturate)},
 	})
@@ -279,11 +285,12 @@ type (
 		Distinct bool   `json:"distinct,omitempty"`
 	}
 	outputJSON struct {
-		Name     string   `json:"name"`
-		Dims     []string `json:"dims"`
-		DType    string   `json:"dtype,omitempty"`
-		Ties     string   `json:"ties,omitempty"`
-		Saturate bool     `json:"saturate,omitempty"`
+		Name       string   `json:"name"`
+		Dims       []string `json:"dims"`
+		DType      string   `json:"dtype,omitempty"`
+		AlsoDTypes []string `json:"also_dtypes,omitempty"`
+		Ties       string   `json:"ties,omitempty"`
+		Saturate   bool     `json:"saturate,omitempty"`
 	}
 	attrJSON struct {
 		Name    string `json:"name"`

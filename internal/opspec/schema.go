@@ -127,11 +127,25 @@ const AccDType = "acc"
 
 // Output is one result of the operator.
 type Output struct {
-	Name     string
-	Dims     []string
-	DType    string // "": the case's dtype; AccDType; or a fixed dtype
-	Ties     string // index outputs: "" or "any": every tied index is right; "first": only the first
-	Saturate bool   // conversion to DType saturates instead of overflowing
+	Name  string
+	Dims  []string
+	DType string // "": the case's dtype; AccDType; or a fixed dtype
+	// AlsoDTypes are integer types that a candidate may return instead of an integer DType, as int32 indexes in place of
+	// int64 ones. The values are the same numbers.
+	AlsoDTypes []string
+	Ties       string // index outputs: "" or "any": every tied index is right; "first": only the first
+	Saturate   bool   // conversion to DType saturates instead of overflowing
+}
+
+// Alternatives returns AlsoDTypes. A schema that passed Validate has no others.
+func (o *Output) Alternatives() []dtype.DType {
+	var out []dtype.DType
+	for _, name := range o.AlsoDTypes {
+		if d, err := dtype.Parse(name); err == nil {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // ElemType returns the dtype of the output in a case of dtype d.

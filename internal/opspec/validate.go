@@ -4,6 +4,7 @@ package opspec
 
 import (
 	"math"
+	"slices"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -212,8 +213,30 @@ func (o *Output) validate() error {
 			return diag.Errorf(SchemaInvalid, "", "dtype: %w", err)
 		}
 	}
+	if err := o.checkAlternatives(); err != nil {
+		return err
+	}
 	if o.Ties != "" && o.Ties != "any" && o.Ties != "first" {
 		return diag.Errorf(SchemaInvalid, "", `ties: got %q, want "any" or "first"`, o.Ties)
+	}
+	return nil
+}
+
+// checkAlternatives allows integer types beside an integer type only: between others a value would be rounded, and the
+// comparison could not say to which.
+func (o *Output) checkAlternatives() error {
+	if len(o.AlsoDTypes) == 0 {
+		return nil
+	}
+	for i, name := range append([]string{o.DType}, o.AlsoDTypes...) {
+		d, err := dtype.Parse(name)
+		if err != nil || d.IsFloat() || d == dtype.Bool {
+			return diag.Errorf(SchemaInvalid, `as in "dtype": "int64", "also_dtypes": ["int32"]`,
+				"also_dtypes: %q is not an integer dtype", name)
+		}
+		if i > 0 && (name == o.DType || slices.Contains(o.AlsoDTypes[:i-1], name)) {
+			return diag.Errorf(SchemaInvalid, "remove one", "also_dtypes: %q stands twice", name)
+		}
 	}
 	return nil
 }

@@ -82,7 +82,9 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		if err := shape.CheckBytes(dtype.Float64); err != nil {
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
-		c.outs[o.Name] = newResult(od, shape, d, o.Saturate, op.setsAll)
+		r := newResult(od, shape, d, o.Saturate, op.setsAll)
+		r.Also = o.Alternatives()
+		c.outs[o.Name] = r
 	}
 	return c, nil
 }
