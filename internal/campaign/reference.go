@@ -259,7 +259,8 @@ func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	_, shapes, err := program.Resolve(c.DimMap(), c.AttrMap())
+	attrs := s.allAttrs(c)
+	_, shapes, err := program.Resolve(c.DimMap(), attrs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -267,13 +268,23 @@ func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) 
 	var types []dtype.DType
 	for i := range s.schema.Outputs {
 		o := &s.schema.Outputs[i]
-		d, err := o.ElemType(c.DType)
+		d, err := o.ElemType(c.DType, attrs)
 		if err != nil {
 			return nil, nil, err
 		}
 		outShapes, types = append(outShapes, shapes[o.Name]), append(types, d)
 	}
 	return outShapes, types, nil
+}
+
+// allAttrs are the attributes of a case, those that its text leaves out at their defaults: older versions of an operator
+// have fewer.
+func (s *subject) allAttrs(c opspec.Case) opspec.Attrs {
+	attrs := s.schema.DefaultAttrs()
+	for _, a := range c.Attrs {
+		attrs[a.Name] = a.Value
+	}
+	return attrs
 }
 
 // program is the schema ready to resolve. That of the catalogue is compiled once, which takes longer than to resolve.

@@ -210,7 +210,7 @@ func (p *plan) outputs(c opspec.Case) ([]declared, error) {
 	var out []declared
 	for i := range p.op.Schema.Outputs {
 		o := &p.op.Schema.Outputs[i]
-		d, err := o.ElemType(c.DType)
+		d, err := o.ElemType(c.DType, attrsOf(p.op, c))
 		if err != nil {
 			return nil, err
 		}

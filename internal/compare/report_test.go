@@ -117,6 +117,33 @@ func TestOtherTypes(t *testing.T) {
 	}
 }
 
+// TestScalar: one number may be wrapped in one axis, not more, and not the other way around.
+func TestScalar(t *testing.T) {
+	scalar := &Want{DType: dtype.Float32, Shape: tensor.MustShape(), Value: []float64{2}}
+	vector := &Want{DType: dtype.Float32, Shape: tensor.MustShape(1), Value: []float64{2}}
+	for _, c := range []struct {
+		shape tensor.Shape
+		value float64
+		want  *Want
+		v     Verdict
+	}{
+		{tensor.MustShape(), 2, scalar, Pass}, {tensor.MustShape(1), 2, scalar, Pass},
+		{tensor.MustShape(1), 3, scalar, Fail}, {tensor.MustShape(1, 1), 2, scalar, Error},
+		{tensor.MustShape(), 2, vector, Error}, {tensor.MustShape(2), 2, scalar, Error},
+	} {
+		x := make([]float64, c.shape.Elems())
+		for i := range x {
+			x[i] = c.value
+		}
+		for name, f := range entryPoints() {
+			rep, err := f(tensor.FromFloat64s(dtype.Float32, c.shape, x), c.want, DefaultOptions())
+			if err != nil || rep.Verdict != c.v {
+				t.Errorf("%s(%s, want %s) = %+v, %v, want %s", name, c.shape, c.want.Shape, rep, err, c.v)
+			}
+		}
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	for _, d := range dtype.All() {
 		for _, dims := range [][]int{{0}, {3, 0, 2}} {

@@ -41,7 +41,7 @@ func problem(t *testing.T, op *oracle.Op, attrs opspec.Attrs, d dtype.DType, see
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
-		if od, err := o.ElemType(d); err != nil || !od.IsFloat() {
+		if od, err := o.ElemType(d, attrs); err != nil || !od.IsFloat() {
 			continue
 		}
 		s := root.Derive("grad/" + o.Name)
@@ -58,7 +58,7 @@ func drawn(
 	t *testing.T, s *rng.RNG, op *oracle.Op, in *opspec.Input, d dtype.DType, shape tensor.Shape, offset float64,
 ) *tensor.Tensor {
 	t.Helper()
-	et, err := in.ElemType(d)
+	et, err := in.ElemType(d, op.Schema.DefaultAttrs())
 	if err != nil {
 		t.Fatal(err)
 	}

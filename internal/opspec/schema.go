@@ -10,6 +10,9 @@ package opspec
 // This file implements the types of a schema.
 
 import (
+	"slices"
+	"strings"
+
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 )
@@ -110,14 +113,17 @@ type Input struct {
 	Name   string
 	Dims   []string // dimension names, integers or expressions
 	Role   Role
-	DType  string // "": the case's dtype; else fixed, e.g. "int64"
+	DType  string // "": the case's dtype; AttrDType with a name; else fixed, e.g. "int64"
 	Domain Domain
 }
 
-// ElemType returns the dtype of the input in a case of dtype d.
-func (in *Input) ElemType(d dtype.DType) (dtype.DType, error) {
+// ElemType returns the dtype of the input in a case of dtype d with all its attributes.
+func (in *Input) ElemType(d dtype.DType, attrs Attrs) (dtype.DType, error) {
 	if in.DType == "" {
 		return d, nil
+	}
+	if name, ok := strings.CutPrefix(in.DType, AttrDType); ok {
+		return dtype.Parse(attrs.Str(name))
 	}
 	return dtype.Parse(in.DType)
 }
@@ -125,16 +131,41 @@ func (in *Input) ElemType(d dtype.DType) (dtype.DType, error) {
 // AccDType is the Output.DType that means "the accumulation type": float64 for float64, else float32.
 const AccDType = "acc"
 
+// AttrDType begins a DType of an input or output that is the value of a string attribute: "attr:out_dtype".
+const AttrDType = "attr:"
+
 // Output is one result of the operator.
 type Output struct {
-	Name  string
-	Dims  []string
-	DType string // "": the case's dtype; AccDType; or a fixed dtype
+	Name     string
+	Dims     []string
+	Variants []Variant // other dims than Dims, under a condition; the first that holds counts
+	DType    string    // "": the case's dtype; AccDType; AttrDType with a name; or a fixed dtype
 	// AlsoDTypes are integer types that a candidate may return instead of an integer DType, as int32 indexes in place of
 	// int64 ones. The values are the same numbers.
 	AlsoDTypes []string
 	Ties       string // index outputs: "" or "any": every tied index is right; "first": only the first
 	Saturate   bool   // conversion to DType saturates instead of overflowing
+}
+
+// Variant is the shape of an output where a string attribute has a value: of a loss whose "reduction" is "mean", no
+// dimensions at all.
+type Variant struct {
+	Attr  string   `json:"attr"`
+	Value string   `json:"value"`
+	Dims  []string `json:"dims"`
+}
+
+// variant returns the index of the variant that attributes choose, or -1.
+func (o *Output) variant(attrs Attrs) int {
+	return slices.IndexFunc(o.Variants, func(v Variant) bool { return attrs.Str(v.Attr) == v.Value })
+}
+
+// DimsOf returns the dims of the output under attributes.
+func (o *Output) DimsOf(attrs Attrs) []string {
+	if i := o.variant(attrs); i >= 0 {
+		return o.Variants[i].Dims
+	}
+	return o.Dims
 }
 
 // Alternatives returns AlsoDTypes. A schema that passed Validate has no others.
@@ -148,12 +179,15 @@ func (o *Output) Alternatives() []dtype.DType {
 	return out
 }
 
-// ElemType returns the dtype of the output in a case of dtype d.
-func (o *Output) ElemType(d dtype.DType) (dtype.DType, error) {
-	switch o.DType {
-	case "":
+// ElemType returns the dtype of the output in a case of dtype d with all its attributes.
+func (o *Output) ElemType(d dtype.DType, attrs Attrs) (dtype.DType, error) {
+	name, byAttr := strings.CutPrefix(o.DType, AttrDType)
+	switch {
+	case byAttr:
+		return dtype.Parse(attrs.Str(name))
+	case o.DType == "":
 		return d, nil
-	case AccDType:
+	case o.DType == AccDType:
 		if d == dtype.Float64 {
 			return dtype.Float64, nil
 		}

@@ -252,20 +252,40 @@ func (t *classTask) crossEntropy() {
 	in, target := t.in["logits"], t.in["target"].X
 	n, length := rows(in.Shape)
 	smooth := t.attrs.Float("label_smoothing") != 0
+	classes, seen := make([]Class, n), map[Class]bool{}
+	count := 0
 	for r := range n {
 		row := in.X[r*length : (r+1)*length]
 		has := census(row)
 		switch {
 		case int(target[r]) == t.attrs.Int("ignore_index"):
-			t.out[r] = Finite
+			classes[r] = Finite
+			continue
 		case has[PlusInf] && !has[NaN] || !has[Finite] && !has[NaN]:
-			t.out[r] = Undecided
+			classes[r] = Undecided
 		case has[NaN] && has[Finite] && !has[PlusInf]:
-			t.out[r] = NaN
+			classes[r] = NaN
 		case !has[NaN] && has[Finite] && (smooth && has[MinusInf] || ClassOf(row[int(target[r])]) == MinusInf):
-			t.out[r] = PlusInf
+			classes[r] = PlusInf
 		case !has[NaN] && has[Finite]:
-			t.out[r] = Finite
+			classes[r] = Finite
 		}
+		count++
+		seen[classes[r]] = true
+	}
+	if t.attrs.Str("reduction") == "none" {
+		copy(t.out, classes)
+		return
+	}
+	switch { // one number for all rows
+	case count == 0 && t.attrs.Str("reduction") == "mean" || seen[NaN]:
+		t.out[0] = NaN
+	case seen[Unstated]:
+	case seen[Undecided]:
+		t.out[0] = Undecided
+	case seen[PlusInf]:
+		t.out[0] = PlusInf
+	default:
+		t.out[0] = Finite
 	}
 }
