@@ -325,6 +325,7 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	if err := subj.judge(res, c, sub.Outputs, wants, run); err != nil {
 		internalFault(res, err)
 	}
+	subj.unchecked(res)
 	release(wants)
 	return res, nil
 }

@@ -207,6 +207,9 @@ func dimRow(d *opspec.Dim) []string {
 	if d.AllowsEmpty() {
 		words = append(words, "may be 0")
 	}
+	if d.Batch {
+		words = append(words, "batch")
+	}
 	return []string{d.Name, strings.Join(words, "; ")}
 }
 

@@ -89,6 +89,7 @@ func (r *jsonReader) dim(s *Schema, n *jsonNode, path string) error {
 		{"max", r.integer(&d.Max)},
 		{"tile", r.integer(&d.Tile)},
 		{"empty", r.boolean(&d.Empty)},
+		{"batch", r.boolean(&d.Batch)},
 		{"expr", r.str(&d.Expr)},
 	})
 	s.Dims = append(s.Dims, d)
@@ -276,6 +277,7 @@ type (
 		Max        int    `json:"max,omitempty"`
 		Tile       int    `json:"tile,omitempty"`
 		Empty      bool   `json:"empty,omitempty"`
+		Batch      bool   `json:"batch,omitempty"`
 		Expr       string `json:"expr,omitempty"`
 	}
 	inputJSON struct {

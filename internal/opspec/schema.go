@@ -43,6 +43,7 @@ type Dim struct {
 	Min, Max   int    // generated values stay within; Max 0: no upper limit
 	Tile       int    // usual block size of kernels along this dimension; 0: unknown
 	Empty      bool   // size 0 is meaningful
+	Batch      bool   // rows along it do not depend on each other; it stands alone in shapes
 	Expr       string // derived, e.g. "(H+2*pad-KH)/stride+1"; excludes all of the above except Empty
 }
 
@@ -60,6 +61,17 @@ func (d *Dim) AllowsEmpty() bool {
 		}
 	}
 	return false
+}
+
+// BatchDims returns the names of the dimensions marked Batch.
+func (s *Schema) BatchDims() []string {
+	var names []string
+	for i := range s.Dims {
+		if s.Dims[i].Batch {
+			names = append(names, s.Dims[i].Name)
+		}
+	}
+	return names
 }
 
 // Role says what an input is used for, hence which values make sense for it.

@@ -29,7 +29,7 @@ func everything() *Schema {
 	return &Schema{
 		Name: "conv2d_topk", Doc: "a made-up operator",
 		Dims: []Dim{
-			{Name: "B", Candidates: []int{1, 2, 3}, Empty: true},
+			{Name: "B", Candidates: []int{1, 2, 3}, Empty: true, Batch: true},
 			{Name: "H", Candidates: []int{3, 8, 33}, Min: 1, Max: 64, Tile: 16},
 			{Name: "KH", Candidates: []int{1, 3}},
 			{Name: "OH", Expr: "(H+2*pad-KH)/stride+1"},
@@ -230,6 +230,14 @@ func TestSchemaErrors(t *testing.T) {
 			SchemaInvalid, `also_dtypes: "int16" stands twice`, "remove one"},
 		{"other type is its own", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"int8","also_dtypes":["int8"]}`),
 			SchemaInvalid, `also_dtypes: "int8" stands twice`, "remove one"},
+		{"batch in an expression", one(`{"name":"N","candidates":[2],"batch":true}`, `{"name":"a","dims":["2*N"]}`, ""),
+			SchemaInvalid, `dim "N": a batch dimension stands alone, once in a shape`, "remove batch"},
+		{"batch twice", one(`{"name":"N","candidates":[2],"batch":true}`, `{"name":"a","dims":["N","N"]}`, ""),
+			SchemaInvalid, "once in a shape", ""},
+		{"batch follows", one(`{"name":"M","candidates":[2]},{"name":"N","expr":"2*M","batch":true}`, in, ""),
+			SchemaInvalid, "does not follow from others", ""},
+		{"batch is followed", one(`{"name":"N","candidates":[2],"batch":true},{"name":"M","expr":"2*N"}`, in, ""),
+			SchemaInvalid, "and M follows from it", ""},
 		{"type by no attribute", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"}`), SchemaInvalid,
 			`output "o": dtype: no string attribute "t"`, ""},
 		{"type by a number", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},"attrs":[{"name":"t","default":1}]`),

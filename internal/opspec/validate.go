@@ -58,6 +58,9 @@ func (s *Schema) Validate() error {
 	if err != nil {
 		return err
 	}
+	if err := p.checkBatches(); err != nil {
+		return err
+	}
 	return p.checkSatisfiable()
 }
 
@@ -235,6 +238,42 @@ func (s *Schema) checkOutput(o *Output) error {
 	}
 	if o.Ties != "" && o.Ties != "any" && o.Ties != "first" {
 		return diag.Errorf(SchemaInvalid, "", `ties: got %q, want "any" or "first"`, o.Ties)
+	}
+	return nil
+}
+
+// checkBatches refuses batch dimensions that rows cannot be taken along: derived ones, those inside of expressions, and
+// those that stand twice in a shape.
+func (p *Program) checkBatches() error {
+	s := p.schema
+	for _, name := range s.BatchDims() {
+		fail := func(what string) error {
+			return diag.Errorf(SchemaInvalid, "remove batch, or name the dimension by itself",
+				"dim %q: a batch dimension %s", name, what)
+		}
+		if d, _ := s.Dim(name); d.Derived() {
+			return fail("does not follow from others")
+		}
+		for _, w := range p.derived {
+			if slices.Contains(w.expr.Names(), name) {
+				return fail("stands alone, and " + w.dim.Name + " follows from it")
+			}
+		}
+		shapes := slices.Concat(p.inputs, p.outputs)
+		for _, variants := range p.variants {
+			shapes = append(shapes, variants...)
+		}
+		for _, exprs := range shapes {
+			count := 0
+			for _, e := range exprs {
+				if !slices.Contains(e.Names(), name) {
+					continue
+				}
+				if count++; e.src != name || count > 1 {
+					return fail("stands alone, once in a shape")
+				}
+			}
+		}
 	}
 	return nil
 }
