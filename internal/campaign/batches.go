@@ -58,9 +58,8 @@ func (s *subject) checkBatchDims() error {
 	if !slices.Contains(s.invariants, name) {
 		name = permutationEquivariant
 	}
-	return diag.Errorf(NoBatch, "mark it in [ops.schema]: dims = [{ name = \"B\", batch = true }], or remove the invariant",
-		"the invariant %s needs an output with a batch dimension, and %s has none", name,
-		first(s.reference, s.name))
+	return diag.Errorf(NoBatch, `mark it in [ops.schema]: dims = [{ name = "B", batch = true }], or remove the invariant`,
+		"the invariant %s needs an output with a batch dimension, and %s has none", name, first(s.reference, s.name))
 }
 
 // batches are the executions for a case: of each batch dimension with several rows one row alone and the first half,

@@ -139,7 +139,8 @@ output = { name = "y", dims = ["H", "B"] }
 	}
 	tr = newTrial(t, head+"\n[[ops]]\nname = \"loss\"\nschema = \"cross_entropy\"\ncandidate = \"ops.py:softmax\"\n"+
 		"attributes = { reduction = \"mean\" }\ninvariants = [\"permutation_equivariant\"]\n")
-	if _, err = tr.Prepare(context.Background(), Request{Kind: KindTest, Project: tr.project}); diag.CodeOf(err) != NoBatch {
+	_, err = tr.Prepare(context.Background(), Request{Kind: KindTest, Project: tr.project})
+	if diag.CodeOf(err) != NoBatch {
 		t.Errorf("an output without dimensions: %v", err)
 	}
 }
@@ -174,8 +175,8 @@ func TestBatchOnClient(t *testing.T) {
 	}
 }
 
-// TestBatchChoice: which rows are run is a function of the case, no row keeps its place in a permutation, and dimensions of one
-// row are left out.
+// TestBatchChoice: which rows are run is a function of the case, no row keeps its place in a permutation, and
+// dimensions of one row are left out.
 func TestBatchChoice(t *testing.T) {
 	s := &subject{invariants: []string{batchInvariant, permutationEquivariant}, schema: &opspec.Schema{
 		Dims: []opspec.Dim{{Name: "B", Batch: true}, {Name: "S", Batch: true}, {Name: "H"}}}}

@@ -277,8 +277,8 @@ func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) 
 	return outShapes, types, nil
 }
 
-// allAttrs are the attributes of a case, those that its text leaves out at their defaults: older versions of an operator
-// have fewer.
+// allAttrs are the attributes of a case, those that its text leaves out at their defaults: older versions of an
+// operator have fewer.
 func (s *subject) allAttrs(c opspec.Case) opspec.Attrs {
 	attrs := s.schema.DefaultAttrs()
 	for _, a := range c.Attrs {

@@ -157,8 +157,8 @@ func logSoftmaxBack(c *call) error {
 	return nil
 }
 
-// crossEntropyBack is g(p - (1-ε)·[target] - ε/C). Ignored rows have no gradient. A reduction has one g for all rows, and
-// a mean divides it by their number.
+// crossEntropyBack is g(p - (1-ε)·[target] - ε/C). Ignored rows have no gradient. A reduction has one g for all rows,
+// and a mean divides it by their number.
 func crossEntropyBack(c *call) error {
 	reduction, count := c.attrs.Str("reduction"), 0
 	for _, target := range c.index["target"] {

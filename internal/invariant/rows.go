@@ -48,8 +48,8 @@ func checkRows(c *Context, permuted bool) Result {
 	return notApplicable("there is no run of other rows to compare with")
 }
 
-// compare compares each row of the other run with the same row of the first, bit for bit. NaN equals NaN: its payload is
-// no result.
+// compare compares each row of the other run with the same row of the first, bit for bit. NaN equals NaN: its payload
+// is no result.
 func (r *Rows) compare(first *tensor.Tensor) Result {
 	want, err := first.Rows(r.Axis, r.From)
 	switch {

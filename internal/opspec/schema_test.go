@@ -240,8 +240,8 @@ func TestSchemaErrors(t *testing.T) {
 			SchemaInvalid, "and M follows from it", ""},
 		{"type by no attribute", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"}`), SchemaInvalid,
 			`output "o": dtype: no string attribute "t"`, ""},
-		{"type by a number", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},"attrs":[{"name":"t","default":1}]`),
-			SchemaInvalid, `dtype: no string attribute "t"`, ""},
+		{"type by a number", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},`+
+			`"attrs":[{"name":"t","default":1}]`), SchemaInvalid, `dtype: no string attribute "t"`, ""},
 		{"type by other words", one(n, `{"name":"a","dims":["N"],"dtype":"attr:t"}`,
 			`,"attrs":[{"name":"t","values":["int8","fast"]}]`), SchemaInvalid, `input "a": attribute "t":`, ""},
 		{"type by any word", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},`+

@@ -6,7 +6,8 @@ import "slices"
 
 // batchDims are the dimensions along which rows do not depend on each other, by operator. An operator that is not here
 // has none: scatter_add adds rows together, and quantize_tensor takes one scale from all of them. Where a second axis
-// would do as well as the first (heads of attention, columns of a product), it is left out: kernels split work along it.
+// would do as well as the first (heads of attention, columns of a product), it is left out: kernels split work along
+// it.
 var batchDims = map[string][]string{
 	"groupnorm": {"N"}, "batchnorm": {"N"},
 	"matmul": {"M"}, "matmul_bias_act": {"M"}, "int8_matmul": {"M"}, "fp8_matmul": {"M"}, "batched_matmul": {"B", "M"},

@@ -16,8 +16,8 @@ import (
 // notBatched are the operators whose rows depend on each other.
 var notBatched = []string{"scatter_add", "quantize_tensor"}
 
-// TestBatchDims: where the catalogue marks a batch dimension, the reference of some rows has the values of those rows in
-// the whole batch, in any order, and every operator but those that mix rows has one.
+// TestBatchDims: where the catalogue marks a batch dimension, the reference of some rows has the values of those rows
+// in the whole batch, in any order, and every operator but those that mix rows has one.
 func TestBatchDims(t *testing.T) {
 	for _, op := range oracle.Ops() {
 		if got := len(op.Schema.BatchDims()) == 0; got != slices.Contains(notBatched, op.Name) {

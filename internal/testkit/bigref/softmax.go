@@ -35,8 +35,8 @@ func (t *task) logSoftmax() {
 	}
 }
 
-// crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows; or the sum of all rows, or that over
-// the number of rows that are not ignored.
+// crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows; or the sum of all rows, or that
+// over the number of rows that are not ignored.
 func (t *task) crossEntropy() {
 	out := t.summed("output")
 	losses := out
