@@ -135,6 +135,31 @@ func TestAnalyticAgainstNumeric(t *testing.T) {
 	}
 }
 
+// TestReducedLoss: rows that are ignored have no gradient and do not count in the mean.
+func TestReducedLoss(t *testing.T) {
+	op, ok := oracle.Lookup("cross_entropy")
+	if !ok {
+		t.Fatal("no cross_entropy")
+	}
+	ignored := 0
+	for _, reduction := range []string{"mean", "sum"} {
+		for seed := range uint64(6) {
+			attrs := op.Schema.DefaultAttrs()
+			attrs["reduction"], attrs["ignore_index"] = reduction, int64(1+seed%3) // targets are 1 to 3
+			p := problem(t, op, attrs, dtype.Float64, seed, 0)
+			for _, target := range p.Inputs["target"].Float64s() {
+				if int64(target) == attrs["ignore_index"] {
+					ignored++
+				}
+			}
+			agree(t, p)
+		}
+	}
+	if ignored == 0 {
+		t.Error("no row is ignored")
+	}
+}
+
 func agree(t *testing.T, p Problem) {
 	t.Helper()
 	formula, err := Analytic(p)
