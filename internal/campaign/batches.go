@@ -197,3 +197,31 @@ func (s *subject) unchecked(res *verdict.Result) {
 	res.Hint = `set candidate = "file.py:function" so that gpuemu executes it, or remove ` + batchInvariant + " and " +
 		permutationEquivariant + " from the op's invariants"
 }
+
+// addBatches counts on how many outputs the invariants of batches were checked.
+func (h *opHealth) addBatches(list []verdict.Invariance) {
+	for _, i := range list {
+		if i.Name != batchInvariant && i.Name != permutationEquivariant {
+			continue
+		}
+		if h.batches == nil {
+			h.batches = map[string]int{}
+		}
+		n := h.batches[i.Name]
+		if i.Outcome != invariant.NotApplicable.String() {
+			n++
+		}
+		h.batches[i.Name] = n
+	}
+}
+
+// uncheckedBatches are the invariants of batches that no case could check.
+func (h *opHealth) uncheckedBatches() []string {
+	var names []string
+	for _, name := range []string{batchInvariant, permutationEquivariant} {
+		if n, asked := h.batches[name]; asked && n == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}

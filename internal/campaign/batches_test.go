@@ -207,3 +207,19 @@ func TestBatchChoice(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchUnchecked: a run whose cases all have one row says that nothing was checked.
+func TestBatchUnchecked(t *testing.T) {
+	tr := newTrial(t, batchOps(batchInvariant))
+	tr.write("batches.py", batchesPy)
+	for _, m := range []int{1, 4} {
+		sum, _ := tr.run(KindFuzz, Options{Seed: seed(4), Iterations: 6, Ops: []string{"matmul." + batchInvariant},
+			Dims: map[string][]int{"M": {m}, "K": {5}, "N": {3}}})
+		said := slices.ContainsFunc(sum.Health, func(c verdict.HealthCheck) bool {
+			return c.Check == HealthUnchecked && strings.Contains(c.Message, "batch_invariant was checked in none of 6 cases")
+		})
+		if said != (m == 1) {
+			t.Errorf("M = %d: health %+v", m, sum.Health)
+		}
+	}
+}

@@ -22,6 +22,7 @@ const (
 	HealthUndetermined = "undetermined_elements"
 	HealthUndecided    = "undecided_cases"
 	HealthCapped       = "capped_sizes"
+	HealthUnchecked    = "unchecked_invariants"
 )
 
 // Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
@@ -42,6 +43,7 @@ type health struct {
 type opHealth struct {
 	cases, rejected, constant, judged, undecided int
 	elements, undetermined                       int
+	batches                                      map[string]int // invariants of batches: outputs that were checked
 }
 
 // cap notes sizes of an op that are never drawn.
@@ -68,6 +70,7 @@ func (h *health) add(r *verdict.Result) {
 	if r.Verdict == verdict.Undecided {
 		op.undecided++
 	}
+	op.addBatches(r.Invariants)
 	if len(r.Outputs) == 0 {
 		return
 	}
@@ -109,6 +112,10 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 		if over(op.rejected, op.cases, rejectedShare) {
 			say(HealthRejected, name, fmt.Sprintf("%d of %d cases could not be made from the schema", op.rejected, op.cases),
 				"loosen the schema's relations or give its dims candidates that fulfil them")
+		}
+		for _, invariant := range op.uncheckedBatches() {
+			say(HealthUnchecked, name, fmt.Sprintf("%s was checked in none of %d cases: no output has several rows of a batch",
+				invariant, op.cases), "draw larger batches: candidates of the schema, or --dims")
 		}
 		if over(op.constant, op.judged, constantShare) {
 			say(HealthConstant, name, fmt.Sprintf("the output is one constant in %d of %d cases, which tests little",
