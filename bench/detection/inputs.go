@@ -42,7 +42,7 @@ func (s *subject) draw(
 	}
 	for i := range s.entry.Schema.Inputs {
 		in := &s.entry.Schema.Inputs[i]
-		elem, err := in.ElemType(d)
+		elem, err := in.ElemType(d, t.attrs)
 		if err != nil {
 			return nil, err
 		}

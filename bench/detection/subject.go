@@ -137,7 +137,7 @@ func (k *kernel) run(ctx context.Context, t *trial, zeroed bool) (*runner.Reply,
 	}
 	for i := range k.entry.Schema.Outputs {
 		o := &k.entry.Schema.Outputs[i]
-		d, err := o.ElemType(t.dtype)
+		d, err := o.ElemType(t.dtype, t.attrs)
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ def matmul_bias_act(a: Attrs, x: Any, y: Any, b: Any) -> Any:
 def fp8_matmul(a: Attrs, x: Any, y: Any, sa: Any, sb: Any) -> Any:
     return torch._scaled_mm(
         x.contiguous(), y.t().contiguous().t(), scale_a=sa.reshape(()), scale_b=sb.reshape(()),
-        out_dtype=torch.float32, use_fast_accum=a["fast_accum"],
+        out_dtype=getattr(torch, a["out_dtype"]), use_fast_accum=a["fast_accum"],
     )  # fmt: skip
 
 
@@ -147,6 +147,21 @@ def dequantize(group: str) -> Op:
         return (q.to(acc) * s.to(acc)).to(a["dtype"])
 
     return f
+
+
+def quantize_static(a: Attrs, x: Any, s: Any, z: Any) -> Any:
+    """quantize_per_tensor or quantize_per_channel, which take float32 alone."""
+    if x.dtype != torch.float32:
+        return None
+    kind = {"int8": torch.qint8, "uint8": torch.quint8}[a["qdtype"]]
+    if s.numel() == 1 and x.shape[0] > 1:
+        return torch.quantize_per_tensor(x, float(s), int(z), kind).int_repr()
+    return torch.quantize_per_channel(x, s, z.to(torch.int64), 0, kind).int_repr()
+
+
+def dequantize_affine(a: Attrs, q: Any, s: Any, z: Any) -> Any:
+    acc = torch.float64 if a["dtype"] == torch.float64 else torch.float32
+    return ((q.to(acc) - z.to(acc).reshape(-1, 1)) * s.to(acc).reshape(-1, 1)).to(a["dtype"])
 
 
 def moe(a: Attrs, x: Any) -> Any:
@@ -195,16 +210,19 @@ OPS: dict[str, Op] = {
     "attention": attention, "causal_attention": attention, "window_attention": attention, "gqa_attention": attention,
     "decode_attention": decode_attention, "rope": rope,
     "cross_entropy": lambda a, x, t: F.cross_entropy(
-        x, t, reduction="none", ignore_index=a["ignore_index"], label_smoothing=a["label_smoothing"]),
+        x, t, reduction=a["reduction"], ignore_index=a["ignore_index"], label_smoothing=a["label_smoothing"]),
     "embedding": lambda a, w, i: F.embedding(i, w), "gather": lambda a, x, i: torch.gather(x, 1, i),
     "scatter_add": scatter_add, "topk": topk, "moe_routing": moe,
     "conv1d": conv(F.conv1d), "conv2d": conv(F.conv2d), "depthwise_conv2d": conv(F.conv2d, True),
     "max_pool2d": lambda a, x: F.max_pool2d(x, a["kernel"], a["stride"], a["padding"]),
-    "avg_pool2d": lambda a, x: F.avg_pool2d(x, a["kernel"], a["stride"], a["padding"]),
+    "avg_pool2d": lambda a, x: F.avg_pool2d(
+        x, a["kernel"], a["stride"], a["padding"], count_include_pad=a["count_include_pad"]),
     "quantize_tensor": quantize("tensor"), "quantize_row": quantize("row"), "quantize_group": quantize("group"),
     "quantize_fp8_row": quantize_fp8,
     "dequantize_tensor": dequantize("tensor"), "dequantize_row": dequantize("row"),
     "dequantize_group": dequantize("group"),
+    "quantize_static_tensor": quantize_static, "quantize_static_row": quantize_static,
+    "dequantize_affine_tensor": dequantize_affine, "dequantize_affine_row": dequantize_affine,
 }  # fmt: skip
 
 # The same by other means: as one writes them by hand, in the type of the contract, rounded once.
@@ -223,6 +241,6 @@ COMPOSED: dict[str, Op] = {
     "batched_matmul": lambda a, x, y: torch.einsum("bmk,bkn->bmn", x, y),
     "matmul": lambda a, x, y: F.linear(x, y.t()),
     "cross_entropy": lambda a, x, t: F.cross_entropy(
-        x.to(wide(x)), t, reduction="none", ignore_index=a["ignore_index"],
+        x.to(wide(x)), t, reduction=a["reduction"], ignore_index=a["ignore_index"],
         label_smoothing=a["label_smoothing"]).to(x.dtype),
 }  # fmt: skip

@@ -13,6 +13,8 @@ const (
 	InputNames diag.Code = "campaign-input-names"
 	// Layouts means that an op asks for memory layouts that its kernel is not told of.
 	Layouts diag.Code = "campaign-layouts"
+	// NoBatch means that an op has an invariant of batches, and no output with a batch dimension.
+	NoBatch diag.Code = "campaign-no-batch"
 	// NothingToRun means that the configuration and the options leave no case at all.
 	NothingToRun diag.Code = "campaign-nothing-to-run"
 	// BadOptions means that an option of a run is out of range or contradicts another.

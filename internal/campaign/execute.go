@@ -88,6 +88,9 @@ func (x *executor) attempt(
 				seen.second = second.Outputs
 			}
 		}
+		if err == nil {
+			seen.batches, err = x.runBatches(ctx, s, c, inputs)
+		}
 	}
 	var f *runner.Failure
 	switch {

@@ -119,7 +119,7 @@ func (s *subject) gradients(
 		}
 	}
 	for _, t := range g.Outputs {
-		name, view, err := s.gradOutput(t, len(g.Outputs), missing)
+		name, view, err := s.gradOutput(t, p.Attrs, len(g.Outputs), missing)
 		if err != nil {
 			return nil, "", err
 		}
@@ -139,7 +139,9 @@ func (s *subject) gradients(
 }
 
 // gradOutput returns the catalogue's name of an output, and its gradient with the axes that were added to the inputs.
-func (s *subject) gradOutput(t tensor.Named, given, missing int) (string, *tensor.Tensor, error) {
+func (s *subject) gradOutput(
+	t tensor.Named, attrs opspec.Attrs, given, missing int,
+) (string, *tensor.Tensor, error) {
 	outputs := s.entry.Schema.Outputs
 	at := slices.IndexFunc(outputs, func(o opspec.Output) bool { return o.Name == t.Name })
 	if at < 0 { // the op's own schema may call it otherwise
@@ -147,14 +149,14 @@ func (s *subject) gradOutput(t tensor.Named, given, missing int) (string, *tenso
 	}
 	if at < 0 && given == 1 {
 		at = slices.IndexFunc(outputs, func(o opspec.Output) bool {
-			d, err := o.ElemType(dtype.Float32)
+			d, err := o.ElemType(dtype.Float32, attrs)
 			return err == nil && d.IsFloat()
 		})
 	}
 	if at < 0 || at >= len(outputs) {
 		return t.Name, t.Tensor, nil // refused by name, with those there are
 	}
-	if rank := len(outputs[at].Dims); missing > 0 && len(t.Tensor.Shape) == rank-missing {
+	if rank := len(outputs[at].DimsOf(attrs)); missing > 0 && len(t.Tensor.Shape) == rank-missing {
 		view, err := t.Tensor.Contiguous().Reshape(append(slices.Repeat([]int{1}, missing), t.Tensor.Shape...))
 		return outputs[at].Name, view, err
 	}

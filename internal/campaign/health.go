@@ -23,6 +23,7 @@ const (
 	HealthUndecided    = "undecided_cases"
 	HealthVacuous      = "vacuous_cases"
 	HealthCapped       = "capped_sizes"
+	HealthUnchecked    = "unchecked_invariants"
 )
 
 // Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
@@ -46,7 +47,8 @@ type health struct {
 type opHealth struct {
 	cases, rejected, constant, judged, undecided int
 	elements, undetermined                       int
-	vacuous, vacuousElements                     int // cases, and elements of all cases
+	vacuous, vacuousElements                     int            // cases, and elements of all cases
+	batches                                      map[string]int // invariants of batches: outputs that were checked
 }
 
 // cap notes sizes of an op that are never drawn.
@@ -76,6 +78,7 @@ func (h *health) add(r *verdict.Result) {
 	if r.Reason == verdict.Vacuous {
 		op.vacuous++
 	}
+	op.addBatches(r.Invariants)
 	if len(r.Outputs) == 0 {
 		return
 	}
@@ -123,6 +126,10 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 		if over(op.rejected, op.cases, rejectedShare) {
 			say(HealthRejected, name, fmt.Sprintf("%d of %d cases could not be made from the schema", op.rejected, op.cases),
 				"loosen the schema's relations or give its dims candidates that fulfil them")
+		}
+		for _, invariant := range op.uncheckedBatches() {
+			say(HealthUnchecked, name, fmt.Sprintf("%s was checked in none of %d cases: no output has several rows of a batch",
+				invariant, op.cases), "draw larger batches: candidates of the schema, or --dims")
 		}
 		if over(op.constant, op.judged, constantShare) {
 			say(HealthConstant, name, fmt.Sprintf("the output is one constant in %d of %d cases, which tests little",

@@ -31,19 +31,23 @@ type expected struct {
 type observed struct {
 	modified []string          // inputs that the candidate wrote to; nil: not known
 	second   []tensor.Named    // outputs of a second execution; nil: there was none
+	batches  []batch           // executions on other batches
 	findings []verdict.Finding // of a client or of the emulator
 	dropped  int               // findings that are not in the list
 }
 
 // again returns the output of the second execution that stands for the one of that name and place.
-func (o observed) again(name string, i int) *tensor.Tensor {
-	for _, n := range o.second {
+func (o observed) again(name string, i int) *tensor.Tensor { return outputNamed(o.second, name, i) }
+
+// outputNamed returns the output of that name, or the only one.
+func outputNamed(list []tensor.Named, name string, i int) *tensor.Tensor {
+	for _, n := range list {
 		if n.Name == name {
 			return n.Tensor
 		}
 	}
-	if i == 0 && len(o.second) == 1 {
-		return o.second[0].Tensor
+	if i == 0 && len(list) == 1 {
+		return list[0].Tensor
 	}
 	return nil
 }
@@ -97,7 +101,9 @@ func (s *subject) judge(
 				return err
 			}
 		}
-		if err := s.checkInvariants(res, w, matched[i], again, run.modified); err != nil {
+		ctx := &invariant.Context{Output: matched[i], Again: again, Want: w.want}
+		ctx.Rows, ctx.NoRows = s.rowsOf(c, run, w.name, i)
+		if err := s.checkInvariants(res, w, ctx, run.modified); err != nil {
 			return err
 		}
 	}
@@ -149,7 +155,7 @@ func take(res *verdict.Result, w expected, got dtype.DType, rep *compare.Report)
 	switch {
 	case rep.Verdict == compare.Error && res.Verdict != verdict.Error:
 		res.Verdict, res.Reason = verdict.Error, verdict.WrongShape
-		if got != w.want.DType {
+		if got != w.want.TypeOf(got) {
 			res.Reason = verdict.WrongDType
 		}
 		res.Message = fmt.Sprintf("output %q: %s", w.name, rep.Reason)
@@ -229,9 +235,8 @@ func worst(rep *compare.Report) *compare.Element {
 
 // checkInvariants adds what the op's invariants say of one output.
 func (s *subject) checkInvariants(
-	res *verdict.Result, w expected, got, again *tensor.Tensor, modified []string,
+	res *verdict.Result, w expected, ctx *invariant.Context, modified []string,
 ) error {
-	ctx := &invariant.Context{Output: got, Again: again, Want: w.want}
 	for _, text := range s.invariants {
 		r, err := invariant.Check(text, ctx)
 		if err != nil {

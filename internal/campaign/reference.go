@@ -111,11 +111,11 @@ func (s *subject) declared(c opspec.Case, wants []expected) error {
 	}
 	for i, w := range wants {
 		name := s.schema.Outputs[i].Name
-		if !w.want.Shape.Equal(shapes[i]) || w.want.DType != types[i] {
+		if !w.want.Shape.Equal(shapes[i]) || w.want.TypeOf(types[i]) != types[i] {
 			return fmt.Errorf("%s gives output %q as %s %s, the op's schema declares %s %s", s.entry.Name, name,
 				w.want.DType, w.want.Shape, types[i], shapes[i])
 		}
-		wants[i].name = name
+		wants[i].name, w.want.DType, w.want.Also = name, types[i], s.schema.Outputs[i].Alternatives()
 	}
 	return nil
 }
@@ -168,6 +168,7 @@ func (s *subject) fromReply(c opspec.Case, got []tensor.Named, catalogue []expec
 			return nil, failed("returned output %q of type %s, want %s or float64", wants[i].name, t.DType, types[i])
 		}
 		e := replied(wants[i].name, t, types[i])
+		e.want.Also = s.schema.Outputs[i].Alternatives()
 		if len(catalogue) == len(matched) {
 			if f := agree(e, t, catalogue[i].want); f != nil {
 				return nil, f
@@ -261,7 +262,8 @@ func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	_, shapes, err := program.Resolve(c.DimMap(), c.AttrMap())
+	attrs := s.allAttrs(c)
+	_, shapes, err := program.Resolve(c.DimMap(), attrs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -269,13 +271,23 @@ func (s *subject) outputs(c opspec.Case) ([]tensor.Shape, []dtype.DType, error) 
 	var types []dtype.DType
 	for i := range s.schema.Outputs {
 		o := &s.schema.Outputs[i]
-		d, err := o.ElemType(c.DType)
+		d, err := o.ElemType(c.DType, attrs)
 		if err != nil {
 			return nil, nil, err
 		}
 		outShapes, types = append(outShapes, shapes[o.Name]), append(types, d)
 	}
 	return outShapes, types, nil
+}
+
+// allAttrs are the attributes of a case, those that its text leaves out at their defaults: older versions of an
+// operator have fewer.
+func (s *subject) allAttrs(c opspec.Case) opspec.Attrs {
+	attrs := s.schema.DefaultAttrs()
+	for _, a := range c.Attrs {
+		attrs[a.Name] = a.Value
+	}
+	return attrs
 }
 
 // program is the schema ready to resolve. That of the catalogue is compiled once, which takes longer than to resolve.

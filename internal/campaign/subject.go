@@ -194,6 +194,9 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 			return fail(err)
 		}
 	}
+	if err := s.checkBatchDims(); err != nil {
+		return fail(err)
+	}
 	s.rules = rules{
 		regime: op.Regime, tolerances: merged(c.Validation.Tolerances, op.Tolerances),
 		checkNaN: c.Validation.CheckNaN, checkInf: c.Validation.CheckInf, nonFinite: c.Validation.NonFinite,

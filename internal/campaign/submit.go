@@ -27,8 +27,11 @@ type Submission struct {
 	// Case is the text of a handed-out case. Without it the inputs are those of the client.
 	Case   string
 	Inputs []tensor.Named
-	Attrs  map[string]string // attributes and kwargs of given inputs, as text
-	Seed   uint64
+	// DType is that of the case of given inputs. Invalid: that of the inputs, or of the output where all of them have
+	// types of their own.
+	DType dtype.DType
+	Attrs map[string]string // attributes and kwargs of given inputs, as text
+	Seed  uint64
 	// Outputs in any order, or one of any name. Again are those of a second execution; nil: there was none.
 	Outputs, Again []tensor.Named
 	// Expected are reference values of the client, instead of the op's reference.
@@ -322,6 +325,7 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	if err := subj.judge(res, c, sub.Outputs, wants, run); err != nil {
 		internalFault(res, err)
 	}
+	subj.unchecked(res)
 	release(wants)
 	return res, nil
 }
@@ -403,7 +407,11 @@ func (s *subject) given(sub *Submission) (*opspec.Schema, opspec.Case, map[strin
 		}
 	}
 	list := s.ordered(sub.Inputs)
-	schema, c := s.caseOfTensors(list, valuesStored, s.typeOf(list, sub.Outputs), attrs, sub.Seed)
+	d, err := s.typeOf(list, sub)
+	if err != nil {
+		return nil, c, nil, err
+	}
+	schema, c := s.caseOfTensors(list, valuesStored, d, attrs, sub.Seed)
 	inputs := map[string]*tensor.Tensor{}
 	for _, in := range list {
 		inputs[in.Name] = in.Tensor
@@ -434,16 +442,28 @@ func (s *subject) ordered(inputs []tensor.Named) []tensor.Named {
 	return out
 }
 
-// typeOf is the dtype of a case with given tensors: that of the first input that follows the case's type, else of the
-// output.
-func (s *subject) typeOf(inputs, outputs []tensor.Named) dtype.DType {
+// typeOf is the dtype of a case with given tensors: the one that the client names, else that of the first input that
+// follows the case's type, else of the output.
+func (s *subject) typeOf(inputs []tensor.Named, sub *Submission) (dtype.DType, error) {
 	for _, in := range inputs {
-		if spec, ok := s.schema.Input(in.Name); ok && spec.DType == "" {
-			return in.Tensor.DType
+		spec, known := s.schema.Input(in.Name)
+		switch {
+		case known && spec.DType != "":
+		case sub.DType == dtype.Invalid && known:
+			return in.Tensor.DType, nil
+		case sub.DType != dtype.Invalid && in.Tensor.DType.IsFloat() && in.Tensor.DType != sub.DType:
+			return 0, diag.Errorf(BadOptions, "leave dtype out, or convert the input", "input %q is %s, not %s", in.Name,
+				in.Tensor.DType, sub.DType)
 		}
 	}
-	for _, out := range outputs {
-		return out.Tensor.DType
+	if sub.DType != dtype.Invalid {
+		return sub.DType, nil
 	}
-	return inputs[0].Tensor.DType
+	for _, out := range sub.Outputs {
+		if allowed := s.schema.AllowedDTypes(); len(s.schema.Inputs) > 0 && !slices.Contains(allowed, out.Tensor.DType) {
+			return allowed[0], nil // an output of a type that the op has not is compared with one that it has
+		}
+		return out.Tensor.DType, nil
+	}
+	return inputs[0].Tensor.DType, nil
 }

@@ -210,11 +210,11 @@ func (p *plan) outputs(c opspec.Case) ([]declared, error) {
 	var out []declared
 	for i := range p.op.Schema.Outputs {
 		o := &p.op.Schema.Outputs[i]
-		d, err := o.ElemType(c.DType)
+		d, err := o.ElemType(c.DType, attrsOf(p.op, c))
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, declared{o.Name, d, shapes[o.Name]})
+		out = append(out, declared{o.Name, d, o.Alternatives(), shapes[o.Name]})
 	}
 	return out, nil
 }
@@ -223,10 +223,28 @@ func (p *plan) outputs(c opspec.Case) ([]declared, error) {
 type declared struct {
 	name  string
 	dtype dtype.DType
+	also  []dtype.DType // permitted in place of dtype
 	shape tensor.Shape
 }
 
-func (d declared) bytes() int { return d.shape.Elems() * d.dtype.Size() }
+// bytes is the room that the output may take: that of the widest type it may have.
+func (d declared) bytes() int {
+	size := d.dtype.Size()
+	for _, other := range d.also {
+		size = max(size, other.Size())
+	}
+	return d.shape.Elems() * size
+}
+
+// recordedType returns the permitted type of that name.
+func (d declared) recordedType(name string) (dtype.DType, bool) {
+	for _, t := range append([]dtype.DType{d.dtype}, d.also...) {
+		if t.String() == name {
+			return t, true
+		}
+	}
+	return d.dtype, false
+}
 
 // budget decides which cases keep their outputs: in order, each whose outputs fit into what is left. A signer has no
 // say in it.

@@ -338,6 +338,50 @@ func TestFillRefuses(t *testing.T) {
 	}
 }
 
+// TestOtherIndexType: indexes of the other permitted type are recorded and checked as what they are.
+func TestOtherIndexType(t *testing.T) {
+	for _, d := range []dtype.DType{dtype.Int32, dtype.Int64, dtype.Int16} {
+		req := Request{Code: code, Op: "argmax", DType: "float32", Count: 3}
+		c, err := Make(context.Background(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := runner.New(runner.Spec{Target: "builtin:argmax"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Fill(c, code, func(i int) ([]tensor.Named, error) {
+			inputs, err := Inputs(c, code, i)
+			if err != nil {
+				return nil, err
+			}
+			made, err := opspec.ParseCase(c.Cases[i].Case)
+			if err != nil {
+				return nil, err
+			}
+			reply, err := run.Run(context.Background(), &runner.Call{Op: c.Op, DType: made.DType, Inputs: inputs,
+				Attrs: made.AttrMap()})
+			if err != nil {
+				return nil, err
+			}
+			out := reply.Outputs[0].Tensor
+			return []tensor.Named{{Name: "output", Tensor: tensor.FromFloat64s(d, out.Shape, out.Float64s())}}, nil
+		})
+		if d == dtype.Int16 {
+			if err == nil {
+				t.Error("Fill takes int16 indexes")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep := recheck(t, copied(t, c), Options{}); len(rep.Faults) > 0 || rep.Recorded != 3 {
+			t.Errorf("%s: %+v", d, rep)
+		}
+	}
+}
+
 // reluPTX is a kernel for any number of elements; what stands at OP makes it right or wrong.
 const reluPTX = `.version 8.0
 .target sm_80

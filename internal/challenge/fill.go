@@ -52,15 +52,15 @@ func recorded(i int, got []tensor.Named, want []declared, keep bool) (map[string
 				t = g.Tensor
 			}
 		}
-		switch {
-		case t == nil:
+		if t == nil {
 			return nil, diag.Errorf(BadOutputs, "", "case %d: there is no output %q", i, w.name)
-		case t.DType != w.dtype || !t.Shape.Equal(w.shape):
+		}
+		if _, ok := w.recordedType(t.DType.String()); !ok || !t.Shape.Equal(w.shape) {
 			return nil, diag.Errorf(BadOutputs, "", "case %d: output %q is %s%s, want %s%s", i, w.name, t.DType, t.Shape,
 				w.dtype, w.shape)
 		}
 		b := t.Bytes()
-		o := receipt.ChallengeOutput{DType: w.dtype.String(), Shape: append([]int{}, w.shape...), SHA256: digest(b)}
+		o := receipt.ChallengeOutput{DType: t.DType.String(), Shape: append([]int{}, w.shape...), SHA256: digest(b)}
 		if keep {
 			o.Data = b
 		}

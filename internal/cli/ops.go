@@ -183,6 +183,9 @@ func dtypeText(name string) string {
 	case opspec.AccDType:
 		return "float32 (float64 for float64)"
 	}
+	if attr, ok := strings.CutPrefix(name, opspec.AttrDType); ok {
+		return "value of " + attr
+	}
 	return name
 }
 
@@ -204,6 +207,9 @@ func dimRow(d *opspec.Dim) []string {
 	if d.AllowsEmpty() {
 		words = append(words, "may be 0")
 	}
+	if d.Batch {
+		words = append(words, "batch")
+	}
 	return []string{d.Name, strings.Join(words, "; ")}
 }
 
@@ -214,6 +220,12 @@ func outputRow(o *opspec.Output) []string {
 		notes = append(notes, "of tied indexes the first")
 	case "any":
 		notes = append(notes, "any of tied indexes")
+	}
+	for _, v := range o.Variants {
+		notes = append(notes, fmt.Sprintf("%s where %s = %s", dimList(v.Dims), v.Attr, v.Value))
+	}
+	for _, d := range o.AlsoDTypes {
+		notes = append(notes, "or "+d)
 	}
 	if o.Saturate {
 		notes = append(notes, "saturates")
@@ -276,7 +288,7 @@ func opsMarkdown(t *terminal, ops []*oracle.Op) {
 			in := &op.Schema.Inputs[i]
 			text := in.Name + dimList(in.Dims)
 			if in.DType != "" {
-				text += " " + in.DType
+				text += " " + strings.TrimPrefix(in.DType, opspec.AttrDType)
 			}
 			inputs = append(inputs, text)
 		}

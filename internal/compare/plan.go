@@ -32,7 +32,11 @@ type plan struct {
 
 // newPlan checks the arguments. A nil plan with a report means that the output has the wrong shape or dtype.
 func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error) {
-	p, err := wantPlan(want, opt)
+	d := want.DType
+	if got != nil {
+		d = want.TypeOf(got.DType)
+	}
+	p, err := wantPlan(want, d, opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -50,8 +54,8 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 	return p, nil, nil
 }
 
-// wantPlan checks everything but the output, which may not exist.
-func wantPlan(want *Want, opt Options) (*plan, error) {
+// wantPlan checks everything but the output, which may not exist. D is the type of the output.
+func wantPlan(want *Want, d dtype.DType, opt Options) (*plan, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ func wantPlan(want *Want, opt Options) (*plan, error) {
 	if opt.Worst == 0 {
 		opt.Worst = DefaultWorst
 	}
-	p := &plan{n: want.Shape.Elems(), d: want.DType, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
+	p := &plan{n: want.Shape.Elems(), d: d, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
 	if err := p.chooseRegime(); err != nil {
 		return nil, err
 	}
@@ -82,15 +86,22 @@ func wantPlan(want *Want, opt Options) (*plan, error) {
 
 // misfit says in one sentence how the output's dtype or shape differs, or "".
 func misfit(got *tensor.Tensor, want *Want) string {
+	other, fits := got.DType != want.TypeOf(got.DType), sameShape(got.Shape, want.Shape)
 	switch {
-	case got.DType != want.DType && !got.Shape.Equal(want.Shape):
-		return fmt.Sprintf("output is %s %s, want %s %s", got.DType, got.Shape, want.DType, want.Shape)
-	case got.DType != want.DType:
-		return fmt.Sprintf("output has dtype %s, want %s", got.DType, want.DType)
-	case !got.Shape.Equal(want.Shape):
+	case other && !fits:
+		return fmt.Sprintf("output is %s %s, want %s %s", got.DType, got.Shape, want.types(), want.Shape)
+	case other:
+		return fmt.Sprintf("output has dtype %s, want %s", got.DType, want.types())
+	case !fits:
 		return fmt.Sprintf("output has shape %s, want %s", got.Shape, want.Shape)
 	}
 	return ""
+}
+
+// sameShape reports whether an output has the wanted shape. One number may have the shape [] or [1]: frameworks return
+// the first, and a kernel that writes through a pointer is mostly given the second.
+func sameShape(got, want tensor.Shape) bool {
+	return got.Equal(want) || len(want) == 0 && got.Equal(tensor.Shape{1})
 }
 
 // chooseRegime fills in regime and tolerance.
@@ -150,6 +161,11 @@ func (w *Want) check() error {
 	}
 	if _, err := tensor.ParseShape(w.Shape); err != nil {
 		return bad("%w", err)
+	}
+	for _, d := range w.Also {
+		if d.Size() == 0 || d.IsFloat() || w.DType.IsFloat() {
+			return bad("%s instead of %s: only integers may have other types", d, w.DType)
+		}
 	}
 	n := w.Shape.Elems()
 	sources := 0

@@ -78,6 +78,72 @@ func TestMisfit(t *testing.T) {
 	}
 }
 
+// TestOtherTypes: an output may have any of the permitted types, and is read as what it is.
+func TestOtherTypes(t *testing.T) {
+	shape := tensor.MustShape(2)
+	value := func(also ...dtype.DType) *Want {
+		return &Want{DType: dtype.Int64, Also: also, Shape: shape, Value: []float64{7, 300}}
+	}
+	exact := value(dtype.Int32, dtype.Uint8)
+	exact.Value, exact.Exact = nil, tensor.FromFloat64s(dtype.Int64, shape, []float64{7, 300})
+	for _, c := range []struct {
+		want   *Want
+		got    dtype.DType
+		values []float64
+		v      Verdict
+		reason string
+	}{
+		{value(dtype.Int32), dtype.Int64, []float64{7, 300}, Pass, ""},
+		{value(dtype.Int32), dtype.Int32, []float64{7, 300}, Pass, ""},
+		{value(dtype.Int32), dtype.Int32, []float64{7, 301}, Fail, ""},
+		{value(dtype.Int32), dtype.Int64, []float64{8, 300}, Fail, ""},
+		{value(dtype.Int32), dtype.Float32, []float64{7, 300}, Error, "output has dtype float32, want int64 or int32"},
+		{value(), dtype.Int32, []float64{7, 300}, Error, "output has dtype int32, want int64"},
+		{exact, dtype.Int32, []float64{7, 300}, Pass, ""},
+		{exact, dtype.Int32, []float64{7, -300}, Fail, ""},
+	} {
+		for name, f := range entryPoints() {
+			rep, err := f(tensor.FromFloat64s(c.got, shape, c.values), c.want, DefaultOptions())
+			if err != nil || rep.Verdict != c.v || rep.Reason != c.reason {
+				t.Errorf("%s(%s %v) = %+v, %v, want %s %q", name, c.got, c.values, rep, err, c.v, c.reason)
+			}
+			if rep.Verdict != Error && rep.DType != c.got {
+				t.Errorf("%s(%s): reported as %s", name, c.got, rep.DType)
+			}
+		}
+	}
+	if _, err := Compare(tensor.New(dtype.Int64, shape), value(dtype.Float32), DefaultOptions()); err == nil {
+		t.Error("a float type beside an integer type is taken")
+	}
+}
+
+// TestScalar: one number may be wrapped in one axis, not more, and not the other way around.
+func TestScalar(t *testing.T) {
+	scalar := &Want{DType: dtype.Float32, Shape: tensor.MustShape(), Value: []float64{2}}
+	vector := &Want{DType: dtype.Float32, Shape: tensor.MustShape(1), Value: []float64{2}}
+	for _, c := range []struct {
+		shape tensor.Shape
+		value float64
+		want  *Want
+		v     Verdict
+	}{
+		{tensor.MustShape(), 2, scalar, Pass}, {tensor.MustShape(1), 2, scalar, Pass},
+		{tensor.MustShape(1), 3, scalar, Fail}, {tensor.MustShape(1, 1), 2, scalar, Error},
+		{tensor.MustShape(), 2, vector, Error}, {tensor.MustShape(2), 2, scalar, Error},
+	} {
+		x := make([]float64, c.shape.Elems())
+		for i := range x {
+			x[i] = c.value
+		}
+		for name, f := range entryPoints() {
+			rep, err := f(tensor.FromFloat64s(dtype.Float32, c.shape, x), c.want, DefaultOptions())
+			if err != nil || rep.Verdict != c.v {
+				t.Errorf("%s(%s, want %s) = %+v, %v, want %s", name, c.shape, c.want.Shape, rep, err, c.v)
+			}
+		}
+	}
+}
+
 func TestEmpty(t *testing.T) {
 	for _, d := range dtype.All() {
 		for _, dims := range [][]int{{0}, {3, 0, 2}} {

@@ -3,6 +3,8 @@
 package compare
 
 import (
+	"slices"
+
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
 )
@@ -12,6 +14,8 @@ import (
 type Want struct {
 	// DType is the type the candidate's output must have, not the type of the values below.
 	DType dtype.DType
+	// Also are further types the output may have; both they and DType are integers then.
+	Also  []dtype.DType
 	Shape tensor.Shape
 	// Value holds the results in float64 before any rounding to DType.
 	Value []float64
@@ -50,4 +54,21 @@ type Ties struct {
 	Slack      []float64 // Rows×N bound on the error of each score; nil: scores are exact
 	Distinct   bool
 	Ordered    bool
+}
+
+// TypeOf returns the type as which an output of type got is read: its own where it is permitted, else DType.
+func (w *Want) TypeOf(got dtype.DType) dtype.DType {
+	if slices.Contains(w.Also, got) {
+		return got
+	}
+	return w.DType
+}
+
+// types are the permitted types in words.
+func (w *Want) types() string {
+	names := w.DType.String()
+	for _, d := range w.Also {
+		names += " or " + d.String()
+	}
+	return names
 }

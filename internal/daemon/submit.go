@@ -21,6 +21,7 @@ import (
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
@@ -389,6 +390,11 @@ func submission(h *wire.SubmitHeader, image []byte, images *tensor.Images) (*cam
 		sub.Op = c.Op
 	}
 	var err error
+	if h.DType != "" {
+		if sub.DType, err = dtype.Parse(h.DType); err != nil {
+			return nil, err
+		}
+	}
 	if sub.Store, err = storedBy(h.Store); err != nil {
 		return nil, err
 	}

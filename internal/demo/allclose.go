@@ -150,7 +150,7 @@ func (r *run) launch(ctx context.Context, op *config.Op, entry *oracle.Op, c ops
 	}
 	for i := range entry.Schema.Outputs {
 		o := &entry.Schema.Outputs[i]
-		d, err := o.ElemType(c.DType)
+		d, err := o.ElemType(c.DType, attrs)
 		if err != nil {
 			return nil, err
 		}

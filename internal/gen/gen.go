@@ -205,7 +205,7 @@ func (s *Stream) Case(i int) (opspec.Case, error) {
 	}
 	for k := range s.schema.Inputs {
 		in := &s.schema.Inputs[k]
-		elem, err := in.ElemType(out.DType)
+		elem, err := in.ElemType(out.DType, choice.attrs)
 		if err != nil {
 			return opspec.Case{}, err
 		}

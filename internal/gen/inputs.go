@@ -90,7 +90,7 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) error {
 	}
 	for i := range s.Inputs {
 		in, got := &s.Inputs[i], &c.Inputs[i]
-		elem, err := in.ElemType(c.DType)
+		elem, err := in.ElemType(c.DType, c.AttrMap())
 		if err != nil {
 			return err
 		}

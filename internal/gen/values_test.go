@@ -450,7 +450,7 @@ func roleSchema(in opspec.Input) *opspec.Schema {
 func roleInputs(t *testing.T, in opspec.Input, n, v int, check func(x []float64, row int)) {
 	t.Helper()
 	s := roleSchema(in)
-	elem, err := in.ElemType(dtype.Float32)
+	elem, err := in.ElemType(dtype.Float32, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func Differentiable(op *oracle.Op) []string {
 	outputs := 0
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
-		d, err := o.ElemType(dtype.Float32)
+		d, err := o.ElemType(dtype.Float32, op.Schema.DefaultAttrs())
 		if o.Saturate {
 			return nil
 		}
@@ -107,7 +107,7 @@ func Differentiable(op *oracle.Op) []string {
 	var names []string
 	for i := range op.Schema.Inputs {
 		in := &op.Schema.Inputs[i]
-		d, err := in.ElemType(dtype.Float64)
+		d, err := in.ElemType(dtype.Float64, op.Schema.DefaultAttrs())
 		if err != nil || !d.IsFloat() || in.Role == opspec.RoleIndex || in.Role == opspec.RoleMask {
 			continue
 		}

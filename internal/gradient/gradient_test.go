@@ -41,7 +41,7 @@ func problem(t *testing.T, op *oracle.Op, attrs opspec.Attrs, d dtype.DType, see
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
-		if od, err := o.ElemType(d); err != nil || !od.IsFloat() {
+		if od, err := o.ElemType(d, attrs); err != nil || !od.IsFloat() {
 			continue
 		}
 		s := root.Derive("grad/" + o.Name)
@@ -58,7 +58,7 @@ func drawn(
 	t *testing.T, s *rng.RNG, op *oracle.Op, in *opspec.Input, d dtype.DType, shape tensor.Shape, offset float64,
 ) *tensor.Tensor {
 	t.Helper()
-	et, err := in.ElemType(d)
+	et, err := in.ElemType(d, op.Schema.DefaultAttrs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +132,31 @@ func TestAnalyticAgainstNumeric(t *testing.T) {
 	}
 	if tested != len(formulas) {
 		t.Errorf("%d ops tested, %d formulas", tested, len(formulas))
+	}
+}
+
+// TestReducedLoss: rows that are ignored have no gradient and do not count in the mean.
+func TestReducedLoss(t *testing.T) {
+	op, ok := oracle.Lookup("cross_entropy")
+	if !ok {
+		t.Fatal("no cross_entropy")
+	}
+	ignored := 0
+	for _, reduction := range []string{"mean", "sum"} {
+		for seed := range uint64(6) {
+			attrs := op.Schema.DefaultAttrs()
+			attrs["reduction"], attrs["ignore_index"] = reduction, int64(1+seed%3) // targets are 1 to 3
+			p := problem(t, op, attrs, dtype.Float64, seed, 0)
+			for _, target := range p.Inputs["target"].Float64s() {
+				if int64(target) == attrs["ignore_index"] {
+					ignored++
+				}
+			}
+			agree(t, p)
+		}
+	}
+	if ignored == 0 {
+		t.Error("no row is ignored")
 	}
 }
 

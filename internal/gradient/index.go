@@ -119,20 +119,26 @@ func conv2dBack(c *call) error {
 }
 
 func depthwiseConv2dBack(c *call) error {
-	s := c.window2d(1, 1)
+	s := c.window2d(1, c.attrs.Int("multiplier"))
 	return c.convBack(&s, c.dim("B"), c.dim("C"))
 }
 
-// avgPoolBack gives each element of a window its share, 1/kernel², of the gradient. Kernels add the few shares in the
-// framework's own type.
+// avgPoolBack gives each element of a window its share of the gradient: 1/kernel², or 1 over the number of elements
+// inside the image. Kernels add the few shares in the framework's own type.
 func avgPoolBack(c *call) error {
 	kernel := c.attrs.Int("kernel")
 	s := c.window2d(1, 1)
 	s.kh, s.kw, s.dil = kernel, kernel, 1
-	share := val{v: float64(kernel) * float64(kernel)}
 	sums := make([]sum, len(c.in["input"]))
 	n := s.oh * s.ow
 	for i, v := range c.g["output"] {
+		size := 0
+		for t := range s.taps() {
+			if _, ok := s.tap(i%n, t); ok || c.attrs.Bool("count_include_pad") {
+				size++
+			}
+		}
+		share := val{v: float64(size)}
 		for t := range s.taps() {
 			if p, ok := s.tap(i%n, t); ok {
 				sums[i/n*s.h*s.w+p].add(c.work.div(v, share))

@@ -157,14 +157,30 @@ func logSoftmaxBack(c *call) error {
 	return nil
 }
 
-// crossEntropyBack is g(p - (1-ε)·[target] - ε/C). Ignored rows have no gradient.
+// crossEntropyBack is g(p - (1-ε)·[target] - ε/C). Ignored rows have no gradient. A reduction has one g for all rows,
+// and a mean divides it by their number.
 func crossEntropyBack(c *call) error {
+	reduction, count := c.attrs.Str("reduction"), 0
+	for _, target := range c.index["target"] {
+		if target != c.attrs.Int("ignore_index") {
+			count++
+		}
+	}
+	rowGradient := func(r int) val {
+		switch reduction {
+		case "mean":
+			return c.work.div(c.g["output"][0], val{v: float64(count)})
+		case "sum":
+			return c.g["output"][0]
+		}
+		return c.g["output"][r]
+	}
 	w, ignore, eps := c.dim("C"), c.attrs.Int("ignore_index"), c.attrs.Float("label_smoothing")
 	for r, target := range c.index["target"] {
 		if target == ignore {
 			continue
 		}
-		x, g, out := row(c.in["logits"], r, w), c.g["output"][r], row(c.out["logits"], r, w)
+		x, g, out := row(c.in["logits"], r, w), rowGradient(r), row(c.out["logits"], r, w)
 		s := c.probabilities(x)
 		l := c.acc.log(s.total).v
 		for i := range x {

@@ -69,7 +69,7 @@ func TestVectors(t *testing.T) {
 				"output": tensor.FromFloat64s(dtype.Float64, v.GradOutput.Shape, numbers(t, v.GradOutput.Values))}}
 		for i := range op.Schema.Inputs {
 			in := &op.Schema.Inputs[i]
-			d, err := in.ElemType(dtype.Float64)
+			d, err := in.ElemType(dtype.Float64, attrs)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -69,6 +69,9 @@ type Context struct {
 	Output *tensor.Tensor
 	// Again is the output of a second run on the same inputs.
 	Again *tensor.Tensor
+	// Rows are outputs of runs on other batches, and NoRows says why there are none.
+	Rows   []Rows
+	NoRows string
 	// Want is what the reference gives; its bounds are allowed for where honest rounding can break a property.
 	Want *compare.Want
 	// Inputs are the storages of the inputs before and after the run.
@@ -123,6 +126,11 @@ func kindList() []kind {
 		{Doc{"monotonic", "monotonic(axis) or monotonic(axis,down)", "elements do not fall (rise) along an axis, " +
 			"within the bounds of the reference"}, true, checkMonotonic},
 		{Doc{"deterministic", "deterministic", "two runs on the same inputs give the same bytes"}, false, checkDeterministic},
+		{Doc{"batch_invariant", "batch_invariant", "a row of the batch gives the same bits alone, in half of the batch and " +
+			"in all of it; NaN equals NaN. The candidate runs up to twice more for each batch dimension"}, false, checkBatch},
+		{Doc{"permutation_equivariant", "permutation_equivariant", "the rows of the batch in another order give the same " +
+			"bits in that order; NaN equals NaN. The candidate runs once more for each batch dimension"}, false,
+			checkPermutation},
 		{Doc{"inputs_unchanged", "inputs_unchanged", "no byte of an input's storage changes"}, false, checkInputs},
 		{Doc{"fully_written", "fully_written", "no element still holds the poison it held before the run"}, false,
 			checkWritten},

@@ -5,6 +5,7 @@ package opspec
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,7 @@ func (r *jsonReader) dim(s *Schema, n *jsonNode, path string) error {
 		{"tile", r.integer(&d.Tile)},
 		{"empty", r.boolean(&d.Empty)},
 		{"reduced", r.boolean(&d.Reduced)},
+		{"batch", r.boolean(&d.Batch)},
 		{"expr", r.str(&d.Expr)},
 	})
 	s.Dims = append(s.Dims, d)
@@ -142,7 +144,21 @@ func (r *jsonReader) output(s *Schema, n *jsonNode, path string) error {
 	err := r.fields(n, path, []jsonField{
 		{"name", r.str(&o.Name)},
 		{"dims", r.shape(&o.Dims)},
+		{"variants", r.list(MaxCandidates, func(n *jsonNode, path string) error {
+			var v Variant
+			err := r.fields(n, path, []jsonField{
+				{"attr", r.str(&v.Attr)}, {"value", r.str(&v.Value)}, {"dims", r.shape(&v.Dims)},
+			})
+			o.Variants = append(o.Variants, v)
+			return err
+		})},
 		{"dtype", r.str(&o.DType)},
+		{"also_dtypes", r.list(len(dtype.All()), func(n *jsonNode, path string) error {
+			var name string
+			err := r.str(&name)(n, path)
+			o.AlsoDTypes = append(o.AlsoDTypes, name)
+			return err
+		})},
 		{"ties", r.str(&o.Ties)},
 		{"saturate", r.boolean(&o.Saturate)},
 	})
@@ -267,6 +283,7 @@ type (
 		Tile       int    `json:"tile,omitempty"`
 		Empty      bool   `json:"empty,omitempty"`
 		Reduced    bool   `json:"reduced,omitempty"`
+		Batch      bool   `json:"batch,omitempty"`
 		Expr       string `json:"expr,omitempty"`
 	}
 	inputJSON struct {
@@ -287,11 +304,13 @@ type (
 		Counts   bool   `json:"counts,omitempty"`
 	}
 	outputJSON struct {
-		Name     string   `json:"name"`
-		Dims     []string `json:"dims"`
-		DType    string   `json:"dtype,omitempty"`
-		Ties     string   `json:"ties,omitempty"`
-		Saturate bool     `json:"saturate,omitempty"`
+		Name       string    `json:"name"`
+		Dims       []string  `json:"dims"`
+		Variants   []Variant `json:"variants,omitempty"`
+		DType      string    `json:"dtype,omitempty"`
+		AlsoDTypes []string  `json:"also_dtypes,omitempty"`
+		Ties       string    `json:"ties,omitempty"`
+		Saturate   bool      `json:"saturate,omitempty"`
 	}
 	attrJSON struct {
 		Name    string `json:"name"`
@@ -323,7 +342,10 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 	}
 	for _, o := range s.Outputs {
 		x := outputJSON(o)
-		x.Dims = nonNil(o.Dims)
+		x.Dims, x.Variants = nonNil(o.Dims), slices.Clone(o.Variants)
+		for i := range x.Variants {
+			x.Variants[i].Dims = nonNil(x.Variants[i].Dims)
+		}
 		j.Outputs = append(j.Outputs, x)
 	}
 	if len(j.Outputs) == 1 {

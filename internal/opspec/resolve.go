@@ -20,7 +20,8 @@ type Program struct {
 	usual     []*Relation
 	inputs    [][]*Expr
 	outputs   [][]*Expr
-	below     []*Expr // per input; nil without Domain.Below
+	variants  [][][]*Expr // per output, in the order of Output.Variants
+	below     []*Expr     // per input; nil without Domain.Below
 }
 
 type derivedDim struct {
@@ -62,6 +63,13 @@ func (s *Schema) Compile() (*Program, error) {
 			return nil, at(err, "output %q", s.Outputs[i].Name)
 		}
 		p.outputs = append(p.outputs, exprs)
+		variants := make([][]*Expr, len(s.Outputs[i].Variants))
+		for k := range variants {
+			if variants[k], err = s.compileDims(s.Outputs[i].Variants[k].Dims); err != nil {
+				return nil, at(err, "output %q: variants[%d]", s.Outputs[i].Name, k)
+			}
+		}
+		p.variants = append(p.variants, variants)
 	}
 	return p, nil
 }
@@ -326,6 +334,9 @@ func (p *Program) Resolve(dims map[string]int, attrs Attrs) (inputs, outputs map
 	outputs = make(map[string]tensor.Shape, len(p.outputs))
 	for i, exprs := range p.outputs {
 		name := p.schema.Outputs[i].Name
+		if k := p.schema.Outputs[i].variant(attrs); k >= 0 {
+			exprs = p.variants[i][k]
+		}
 		if outputs[name], err = shapeOf(exprs, lookup); err != nil {
 			return nil, nil, at(err, "output %q", name)
 		}

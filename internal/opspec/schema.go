@@ -10,6 +10,9 @@ package opspec
 // This file implements the types of a schema.
 
 import (
+	"slices"
+	"strings"
+
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 )
@@ -42,6 +45,7 @@ type Dim struct {
 	Tile       int    // usual block size of kernels along this dimension; 0: unknown
 	Empty      bool   // size 0 is meaningful
 	Reduced    bool   // kernels loop over it for one result (a sum, a maximum, a normalized row): sometimes drawn long
+	Batch      bool   // rows along it do not depend on each other; it stands alone in shapes
 	Expr       string // derived, e.g. "(H+2*pad-KH)/stride+1"; excludes all of the above except Empty
 }
 
@@ -59,6 +63,17 @@ func (d *Dim) AllowsEmpty() bool {
 		}
 	}
 	return false
+}
+
+// BatchDims returns the names of the dimensions marked Batch.
+func (s *Schema) BatchDims() []string {
+	var names []string
+	for i := range s.Dims {
+		if s.Dims[i].Batch {
+			names = append(names, s.Dims[i].Name)
+		}
+	}
+	return names
 }
 
 // Role says what an input is used for, hence which values make sense for it.
@@ -113,16 +128,19 @@ type Input struct {
 	Name   string
 	Dims   []string // dimension names, integers or expressions
 	Role   Role
-	DType  string // "": the case's dtype; else fixed, e.g. "int64"
+	DType  string // "": the case's dtype; AttrDType with a name; else fixed, e.g. "int64"
 	Domain Domain
 	// Rare lists value distributions that say little about this input, so that generators draw them rarely.
 	Rare []string
 }
 
-// ElemType returns the dtype of the input in a case of dtype d.
-func (in *Input) ElemType(d dtype.DType) (dtype.DType, error) {
+// ElemType returns the dtype of the input in a case of dtype d with all its attributes.
+func (in *Input) ElemType(d dtype.DType, attrs Attrs) (dtype.DType, error) {
 	if in.DType == "" {
 		return d, nil
+	}
+	if name, ok := strings.CutPrefix(in.DType, AttrDType); ok {
+		return dtype.Parse(attrs.Str(name))
 	}
 	return dtype.Parse(in.DType)
 }
@@ -130,21 +148,63 @@ func (in *Input) ElemType(d dtype.DType) (dtype.DType, error) {
 // AccDType is the Output.DType that means "the accumulation type": float64 for float64, else float32.
 const AccDType = "acc"
 
+// AttrDType begins a DType of an input or output that is the value of a string attribute: "attr:out_dtype".
+const AttrDType = "attr:"
+
 // Output is one result of the operator.
 type Output struct {
 	Name     string
 	Dims     []string
-	DType    string // "": the case's dtype; AccDType; or a fixed dtype
-	Ties     string // index outputs: "" or "any": every tied index is right; "first": only the first
-	Saturate bool   // conversion to DType saturates instead of overflowing
+	Variants []Variant // other dims than Dims, under a condition; the first that holds counts
+	DType    string    // "": the case's dtype; AccDType; AttrDType with a name; or a fixed dtype
+	// AlsoDTypes are integer types that a candidate may return instead of an integer DType, as int32 indexes in place of
+	// int64 ones. The values are the same numbers.
+	AlsoDTypes []string
+	Ties       string // index outputs: "" or "any": every tied index is right; "first": only the first
+	Saturate   bool   // conversion to DType saturates instead of overflowing
 }
 
-// ElemType returns the dtype of the output in a case of dtype d.
-func (o *Output) ElemType(d dtype.DType) (dtype.DType, error) {
-	switch o.DType {
-	case "":
+// Variant is the shape of an output where a string attribute has a value: of a loss whose "reduction" is "mean", no
+// dimensions at all.
+type Variant struct {
+	Attr  string   `json:"attr"`
+	Value string   `json:"value"`
+	Dims  []string `json:"dims"`
+}
+
+// variant returns the index of the variant that attributes choose, or -1.
+func (o *Output) variant(attrs Attrs) int {
+	return slices.IndexFunc(o.Variants, func(v Variant) bool { return attrs.Str(v.Attr) == v.Value })
+}
+
+// DimsOf returns the dims of the output under attributes.
+func (o *Output) DimsOf(attrs Attrs) []string {
+	if i := o.variant(attrs); i >= 0 {
+		return o.Variants[i].Dims
+	}
+	return o.Dims
+}
+
+// Alternatives returns AlsoDTypes. A schema that passed Validate has no others.
+func (o *Output) Alternatives() []dtype.DType {
+	var out []dtype.DType
+	for _, name := range o.AlsoDTypes {
+		if d, err := dtype.Parse(name); err == nil {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// ElemType returns the dtype of the output in a case of dtype d with all its attributes.
+func (o *Output) ElemType(d dtype.DType, attrs Attrs) (dtype.DType, error) {
+	name, byAttr := strings.CutPrefix(o.DType, AttrDType)
+	switch {
+	case byAttr:
+		return dtype.Parse(attrs.Str(name))
+	case o.DType == "":
 		return d, nil
-	case AccDType:
+	case o.DType == AccDType:
 		if d == dtype.Float64 {
 			return dtype.Float64, nil
 		}

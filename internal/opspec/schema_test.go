@@ -29,7 +29,7 @@ func everything() *Schema {
 	return &Schema{
 		Name: "conv2d_topk", Doc: "a made-up operator",
 		Dims: []Dim{
-			{Name: "B", Candidates: []int{1, 2, 3}, Empty: true},
+			{Name: "B", Candidates: []int{1, 2, 3}, Empty: true, Batch: true},
 			{Name: "H", Candidates: []int{3, 8, 33}, Min: 1, Max: 64, Tile: 16},
 			{Name: "KH", Candidates: []int{1, 3}},
 			{Name: "OH", Expr: "(H+2*pad-KH)/stride+1"},
@@ -46,7 +46,9 @@ func everything() *Schema {
 		},
 		Outputs: []Output{
 			{Name: "y", Dims: []string{"B", "OH"}, DType: AccDType, Saturate: true},
-			{Name: "top", Dims: []string{"B", "k"}, DType: "int64", Ties: "first"},
+			{Name: "top", Dims: []string{"B", "k"}, DType: "int64", AlsoDTypes: []string{"int32"}, Ties: "first"},
+			{Name: "loss", Dims: []string{"B"}, DType: "attr:out_dtype", Variants: []Variant{
+				{Attr: "approximate", Value: "tanh", Dims: []string{"B", "2*V"}}}},
 		},
 		Attrs: []Attr{
 			{Name: "pad", Kind: Int, Default: int64(0), Values: []any{int64(0), int64(1)}},
@@ -55,6 +57,7 @@ func everything() *Schema {
 			{Name: "eps", Kind: Float, Default: 1e-5, Values: []any{1e-5, 1.0, math.Inf(1)}},
 			{Name: "causal", Kind: Bool, Default: false},
 			{Name: "approximate", Kind: String, Default: "none", Values: []any{"none", "tanh"}, Fixed: true},
+			{Name: "out_dtype", Kind: String, Default: "float32", Values: []any{"float32", "int8"}},
 		},
 		DTypes: []dtype.DType{dtype.Float32, dtype.BFloat16},
 		NaN:    "ignore",
@@ -219,6 +222,39 @@ func TestSchemaErrors(t *testing.T) {
 		{"output dtype", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"q"}`), SchemaInvalid, `output "o": dtype:`, ""},
 		{"ties", one(n, in, `,"output":{"name":"o","dims":[],"ties":"last"}`), SchemaInvalid,
 			`output "o": ties: got "last"`, ""},
+		{"other type of a float", one(n, in, `,"output":{"name":"o","dims":[],"also_dtypes":["int32"]}`), SchemaInvalid,
+			`output "o": also_dtypes: "" is not an integer dtype`, `"dtype": "int64", "also_dtypes": ["int32"]`},
+		{"other type is a float", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"int64","also_dtypes":["float32"]}`),
+			SchemaInvalid, `also_dtypes: "float32" is not an integer dtype`, ""},
+		{"other type twice", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"int8","also_dtypes":["int16","int16"]}`),
+			SchemaInvalid, `also_dtypes: "int16" stands twice`, "remove one"},
+		{"other type is its own", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"int8","also_dtypes":["int8"]}`),
+			SchemaInvalid, `also_dtypes: "int8" stands twice`, "remove one"},
+		{"batch in an expression", one(`{"name":"N","candidates":[2],"batch":true}`, `{"name":"a","dims":["2*N"]}`, ""),
+			SchemaInvalid, `dim "N": a batch dimension stands alone, once in a shape`, "remove batch"},
+		{"batch twice", one(`{"name":"N","candidates":[2],"batch":true}`, `{"name":"a","dims":["N","N"]}`, ""),
+			SchemaInvalid, "once in a shape", ""},
+		{"batch follows", one(`{"name":"M","candidates":[2]},{"name":"N","expr":"2*M","batch":true}`, in, ""),
+			SchemaInvalid, "does not follow from others", ""},
+		{"batch is followed", one(`{"name":"N","candidates":[2],"batch":true},{"name":"M","expr":"2*N"}`, in, ""),
+			SchemaInvalid, "and M follows from it", ""},
+		{"type by no attribute", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"}`), SchemaInvalid,
+			`output "o": dtype: no string attribute "t"`, ""},
+		{"type by a number", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},`+
+			`"attrs":[{"name":"t","default":1}]`), SchemaInvalid, `dtype: no string attribute "t"`, ""},
+		{"type by other words", one(n, `{"name":"a","dims":["N"],"dtype":"attr:t"}`,
+			`,"attrs":[{"name":"t","values":["int8","fast"]}]`), SchemaInvalid, `input "a": attribute "t":`, ""},
+		{"type by any word", one(n, in, `,"output":{"name":"o","dims":[],"dtype":"attr:t"},`+
+			`"attrs":[{"name":"t","default":"int8"}]`), SchemaInvalid, `attribute "t" has no values`, `add "values"`},
+		{"variant of no attribute", one(n, in, `,"output":{"name":"o","dims":["N"],"variants":`+
+			`[{"attr":"reducton","value":"mean","dims":[]}]},"attrs":[{"name":"reduction","values":["none","mean"]}]`),
+			SchemaInvalid, `output "o": variants[0]: no string attribute "reducton"`, "did you mean reduction?"},
+		{"variant of no value", one(n, in, `,"output":{"name":"o","dims":["N"],"variants":`+
+			`[{"attr":"reduction","value":"max","dims":[]}]},"attrs":[{"name":"reduction","values":["none","mean"]}]`),
+			SchemaInvalid, `variants[0]: attribute "reduction" has no value "max"`, ""},
+		{"variant of no dim", one(n, in, `,"output":{"name":"o","dims":["N"],"variants":`+
+			`[{"attr":"reduction","value":"mean","dims":["Z"]}]},"attrs":[{"name":"reduction","values":["none","mean"]}]`),
+			ExprUnknownName, `output "o": variants[0]: dims[0]: no dimension`, ""},
 		{"dtypes", one(n, in, `,"dtypes":["float32","int7"]`), SchemaInvalid, "dtypes[1]:", ""},
 		{"nan", one(n, in, `,"nan":"drop"`), SchemaInvalid, `nan: got "drop"`, ""},
 		{"attr kind", one(n, in, `,"attrs":[{"name":"a","kind":"flaot"}]`), SchemaInvalid,
@@ -423,7 +459,8 @@ func TestAttrs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Attrs{"pad": int64(3), "stride": int64(1), "k": int64(2), "eps": 1e-3, "causal": true, "approximate": "tanh"}
+	want := Attrs{"pad": int64(3), "stride": int64(1), "k": int64(2), "eps": 1e-3, "causal": true, "approximate": "tanh",
+		"out_dtype": "float32"}
 	if !reflect.DeepEqual(a, want) {
 		t.Errorf("ResolveAttrs = %v, want %v", a, want)
 	}
@@ -476,6 +513,35 @@ func TestAttrs(t *testing.T) {
 	}
 }
 
+// TestByAttribute: attributes choose dims and dtypes of outputs.
+func TestByAttribute(t *testing.T) {
+	s := everything()
+	dims := map[string]int{"B": 2, "H": 8, "KH": 3, "V": 10, "head-dim": 8}
+	for _, tt := range []struct {
+		given map[string]string
+		shape string
+		want  dtype.DType
+	}{
+		{nil, "[2]", dtype.Float32},
+		{map[string]string{"approximate": "tanh"}, "[2,20]", dtype.Float32},
+		{map[string]string{"out_dtype": "int8"}, "[2]", dtype.Int8},
+	} {
+		attrs, err := s.ResolveAttrs(tt.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shapes, err := s.Resolve(dims, attrs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &s.Outputs[2]
+		d, err := o.ElemType(dtype.BFloat16, attrs)
+		if shapes["loss"].String() != tt.shape || d != tt.want || err != nil || len(o.DimsOf(attrs)) != len(shapes["loss"]) {
+			t.Errorf("%v: loss is %s%s, %v, want %s%s", tt.given, d, shapes["loss"], err, tt.want, tt.shape)
+		}
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for _, tt := range []struct {
 		dim  Dim
@@ -503,7 +569,7 @@ func TestElemType(t *testing.T) {
 			"int64"},
 	} {
 		d, _ := dtype.Parse(tt.d)
-		if got, err := (&Output{DType: tt.name}).ElemType(d); got.String() != tt.want || err != nil {
+		if got, err := (&Output{DType: tt.name}).ElemType(d, Attrs{"t": "int8"}); got.String() != tt.want || err != nil {
 			t.Errorf("Output{%q}.ElemType(%s) = %s, %v, want %s", tt.name, tt.d, got, err, tt.want)
 		}
 	}

@@ -4,6 +4,8 @@ package opspec
 
 import (
 	"math"
+	"slices"
+	"strings"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
@@ -30,12 +32,17 @@ func (s *Schema) Validate() error {
 		}
 	}
 	for i := range s.Inputs {
-		if err := s.Inputs[i].validate(); err != nil {
-			return at(err, "input %q", s.Inputs[i].Name)
+		in := &s.Inputs[i]
+		err := in.validate()
+		if name, ok := strings.CutPrefix(in.DType, AttrDType); ok && err == nil {
+			err = s.checkTypeAttr(name)
+		}
+		if err != nil {
+			return at(err, "input %q", in.Name)
 		}
 	}
 	for i := range s.Outputs {
-		if err := s.Outputs[i].validate(); err != nil {
+		if err := s.checkOutput(&s.Outputs[i]); err != nil {
 			return at(err, "output %q", s.Outputs[i].Name)
 		}
 	}
@@ -49,6 +56,9 @@ func (s *Schema) Validate() error {
 	}
 	p, err := s.Compile()
 	if err != nil {
+		return err
+	}
+	if err := p.checkBatches(); err != nil {
 		return err
 	}
 	return p.checkSatisfiable()
@@ -187,7 +197,7 @@ func (in *Input) validate() error {
 	if in.Role > RoleScale {
 		return diag.Errorf(SchemaInvalid, "", "unknown role %d", in.Role)
 	}
-	if in.DType != "" {
+	if in.DType != "" && !strings.HasPrefix(in.DType, AttrDType) {
 		if _, err := dtype.Parse(in.DType); err != nil {
 			return diag.Errorf(SchemaInvalid, "", "dtype: %w", err)
 		}
@@ -208,17 +218,132 @@ func (in *Input) validate() error {
 	return nil
 }
 
-func (o *Output) validate() error {
+func (s *Schema) checkOutput(o *Output) error {
 	if len(o.Dims) > tensor.MaxRank {
 		return diag.Errorf(SchemaLimit, "", "rank %d, limit %d", len(o.Dims), tensor.MaxRank)
 	}
-	if o.DType != "" && o.DType != AccDType {
+	for i := range o.Variants {
+		if err := s.checkVariant(&o.Variants[i]); err != nil {
+			return at(err, "variants[%d]", i)
+		}
+	}
+	name, byAttr := strings.CutPrefix(o.DType, AttrDType)
+	switch {
+	case byAttr:
+		if err := s.checkTypeAttr(name); err != nil {
+			return err
+		}
+	case o.DType != "" && o.DType != AccDType:
 		if _, err := dtype.Parse(o.DType); err != nil {
 			return diag.Errorf(SchemaInvalid, "", "dtype: %w", err)
 		}
 	}
+	if err := o.checkAlternatives(); err != nil {
+		return err
+	}
 	if o.Ties != "" && o.Ties != "any" && o.Ties != "first" {
 		return diag.Errorf(SchemaInvalid, "", `ties: got %q, want "any" or "first"`, o.Ties)
+	}
+	return nil
+}
+
+// checkBatches refuses batch dimensions that rows cannot be taken along: derived ones, those inside of expressions, and
+// those that stand twice in a shape.
+func (p *Program) checkBatches() error {
+	s := p.schema
+	for _, name := range s.BatchDims() {
+		fail := func(what string) error {
+			return diag.Errorf(SchemaInvalid, "remove batch, or name the dimension by itself",
+				"dim %q: a batch dimension %s", name, what)
+		}
+		if d, _ := s.Dim(name); d.Derived() {
+			return fail("does not follow from others")
+		}
+		for _, w := range p.derived {
+			if slices.Contains(w.expr.Names(), name) {
+				return fail("stands alone, and " + w.dim.Name + " follows from it")
+			}
+		}
+		shapes := slices.Concat(p.inputs, p.outputs)
+		for _, variants := range p.variants {
+			shapes = append(shapes, variants...)
+		}
+		for _, exprs := range shapes {
+			count := 0
+			for _, e := range exprs {
+				if !slices.Contains(e.Names(), name) {
+					continue
+				}
+				if count++; e.src != name || count > 1 {
+					return fail("stands alone, once in a shape")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// stringAttr returns a string attribute, whose values are all there are.
+func (s *Schema) stringAttr(name string) (*Attr, error) {
+	if a, ok := s.Attr(name); ok && a.EffectiveKind() == String {
+		return a, nil
+	}
+	var known []string
+	for i := range s.Attrs {
+		if s.Attrs[i].EffectiveKind() == String {
+			known = append(known, s.Attrs[i].Name)
+		}
+	}
+	return nil, diag.Errorf(SchemaInvalid, suggest(name, known), "no string attribute %q", name)
+}
+
+func (s *Schema) checkVariant(v *Variant) error {
+	if len(v.Dims) > tensor.MaxRank {
+		return diag.Errorf(SchemaLimit, "", "rank %d, limit %d", len(v.Dims), tensor.MaxRank)
+	}
+	a, err := s.stringAttr(v.Attr)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(a.Values, any(v.Value)) {
+		return diag.Errorf(SchemaInvalid, "", "attribute %q has no value %q", v.Attr, v.Value)
+	}
+	return nil
+}
+
+// checkTypeAttr refuses an attribute whose values are not all dtypes.
+func (s *Schema) checkTypeAttr(name string) error {
+	a, err := s.stringAttr(name)
+	if err != nil {
+		return at(err, "dtype")
+	}
+	if len(a.Values) == 0 {
+		return diag.Errorf(SchemaInvalid, `add "values"`, "attribute %q has no values, of which each is a dtype", name)
+	}
+	for _, v := range append([]any{a.DefaultValue()}, a.Values...) {
+		text, _ := v.(string)
+		if _, err := dtype.Parse(text); err != nil {
+			return diag.Errorf(SchemaInvalid, "", "attribute %q: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkAlternatives allows integer types beside an integer type only: between others a value would be rounded, and the
+// comparison could not say to which.
+func (o *Output) checkAlternatives() error {
+	if len(o.AlsoDTypes) == 0 {
+		return nil
+	}
+	for i, name := range append([]string{o.DType}, o.AlsoDTypes...) {
+		d, err := dtype.Parse(name)
+		if err != nil || d.IsFloat() || d == dtype.Bool {
+			return diag.Errorf(SchemaInvalid, `as in "dtype": "int64", "also_dtypes": ["int32"]`,
+				"also_dtypes: %q is not an integer dtype", name)
+		}
+		if i > 0 && (name == o.DType || slices.Contains(o.AlsoDTypes[:i-1], name)) {
+			return diag.Errorf(SchemaInvalid, "remove one", "also_dtypes: %q stands twice", name)
+		}
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func TestNonFiniteAgainstBigref(t *testing.T) {
 func (c *bigCheck) runNonFinite(t *testing.T, d dtype.DType, input, i, turn int) {
 	t.Helper()
 	in := &c.op.Schema.Inputs[input]
-	elem, err := in.ElemType(d)
+	elem, err := in.ElemType(d, c.op.Schema.DefaultAttrs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func (c *bigCheck) check(cs opspec.Case, inputs map[string]*tensor.Tensor) []str
 		if w == nil {
 			return []string{"no output " + out.Name}
 		}
-		d, err := out.ElemType(cs.DType)
+		d, err := out.ElemType(cs.DType, cs.AttrMap())
 		if err != nil {
 			return []string{err.Error()}
 		}

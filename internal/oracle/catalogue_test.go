@@ -23,7 +23,7 @@ func TestCatalogueIsValid(t *testing.T) {
 				t.Errorf("entry is incomplete: %+v", op)
 			}
 			for i := range op.Schema.Inputs {
-				if _, err := op.Schema.Inputs[i].ElemType(op.Schema.AllowedDTypes()[0]); err != nil {
+				if _, err := op.Schema.Inputs[i].ElemType(op.Schema.AllowedDTypes()[0], op.Schema.DefaultAttrs()); err != nil {
 					t.Error(err)
 				}
 			}

@@ -2,7 +2,11 @@
 
 package oracle
 
-import "gpuemu/internal/opspec"
+import (
+	"slices"
+
+	"gpuemu/internal/opspec"
+)
 
 // A conv is a two-dimensional convolution; one dimension is the case h = kh = 1.
 type conv struct {
@@ -93,7 +97,7 @@ func (c *call) padded(whole num, g *conv, x, filter []float64, o int) num {
 	return y
 }
 
-// convAll runs a convolution over the batch and, for depthwise ones, over groups of one channel.
+// convAll runs a convolution over the batch and, for depthwise ones, over groups of one input channel.
 func (c *call) convAll(g conv, images, groups int) error {
 	x, weight, bias, out := c.data("input"), c.data("weight"), c.data("bias"), c.out("output")
 	in, filters, result := g.ci*g.h*g.w, g.co*g.taps(), g.co*g.oh*g.ow
@@ -119,7 +123,9 @@ func (c *call) conv2d() error {
 	return c.convAll(c.conv2dShape(c.dim("CI"), c.dim("CO")), c.dim("B"), 1)
 }
 
-func (c *call) depthwiseConv2d() error { return c.convAll(c.conv2dShape(1, 1), c.dim("B"), c.dim("C")) }
+func (c *call) depthwiseConv2d() error {
+	return c.convAll(c.conv2dShape(1, c.attrs.Int("multiplier")), c.dim("B"), c.dim("C"))
+}
 
 func (c *call) conv2dShape(ci, co int) conv {
 	pad := c.attrs.Int("padding")
@@ -155,7 +161,7 @@ func convOps() []*Op {
 	sliding := []opspec.Dim{slidingDim("OH", "H", "KH"), slidingDim("OW", "W", "KW")}
 	fits := append([]string{slidingFits("H", "KH"), slidingFits("W", "KW")}, positive...)
 	op := func(name, doc string, s *opspec.Schema, ref func(c *call) error) *Op {
-		s.Attrs, s.DTypes = attrs, plainFloats()
+		s.Attrs, s.DTypes = append(slices.Clone(attrs), s.Attrs...), plainFloats()
 		return &Op{Name: name, Family: "conv", Doc: doc, Contract: contract, Schema: s, ref: ref}
 	}
 	in := func(name string, role opspec.Role, dims ...string) opspec.Input {
@@ -190,14 +196,18 @@ func convOps() []*Op {
 			},
 			Outputs: out("B", "CO", "OH", "OW"),
 		}, (*call).conv2d),
-		op("depthwise_conv2d", "cross-correlation over two axes plus bias, each channel on its own", &opspec.Schema{
+		op("depthwise_conv2d", "cross-correlation over two axes plus bias, each channel on its own; multiplier filters a "+
+			"channel, those of a channel side by side", &opspec.Schema{
 			Dims:      join([]opspec.Dim{batch, dim("C", 1, 3, 8)}, image, sliding),
-			Relations: fits,
+			Relations: append([]string{"multiplier >= 1"}, fits...),
+			Attrs: []opspec.Attr{{
+				Name: "multiplier", Kind: opspec.Int, Values: []any{1, 2, 3}, Fixed: true, Doc: "output channels per input channel",
+			}},
 			Inputs: []opspec.Input{
-				in("input", opspec.RoleData, "B", "C", "H", "W"), in("weight", opspec.RoleWeight, "C", "1", "KH", "KW"),
-				in("bias", opspec.RoleWeight, "C"),
+				in("input", opspec.RoleData, "B", "C", "H", "W"),
+				in("weight", opspec.RoleWeight, "C*multiplier", "1", "KH", "KW"), in("bias", opspec.RoleWeight, "C*multiplier"),
 			},
-			Outputs: out("B", "C", "OH", "OW"),
+			Outputs: out("B", "C*multiplier", "OH", "OW"),
 		}, (*call).depthwiseConv2d),
 	}
 }

@@ -85,7 +85,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	if err != nil {
 		return nil, err
 	}
-	if d, err = caseDType(op, inputs, d); err != nil {
+	if d, err = caseDType(op, inputs, attrs, d); err != nil {
 		return nil, err
 	}
 	sizes, err := op.sizesOf(inputs, attrs)
@@ -99,7 +99,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
-		od, err := o.ElemType(d)
+		od, err := o.ElemType(d, attrs)
 		if err != nil {
 			return nil, err
 		}
@@ -107,8 +107,9 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		if err := shape.CheckBytes(dtype.Float64); err != nil {
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}
-		c.outs[o.Name] = newResult(od, shape, d, o.Saturate, op.setsAll)
-		c.outs[o.Name].Once = op.once
+		r := newResult(od, shape, d, o.Saturate, op.setsAll)
+		r.Once, r.Also = op.once, o.Alternatives()
+		c.outs[o.Name] = r
 	}
 	return c, nil
 }
@@ -152,15 +153,17 @@ func checkAttrs(op *Op, attrs opspec.Attrs) (opspec.Attrs, error) {
 }
 
 // caseDType returns the type of the case and checks the types of all inputs, all of which are there.
-func caseDType(op *Op, inputs map[string]*tensor.Tensor, d dtype.DType) (dtype.DType, error) {
+func caseDType(
+	op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dtype.DType,
+) (dtype.DType, error) {
 	from := ""
 	for i := range op.Schema.Inputs {
 		spec := &op.Schema.Inputs[i]
 		t := inputs[spec.Name]
 		if spec.DType != "" {
-			if want, err := dtype.Parse(spec.DType); err != nil || t.DType != want {
+			if want, err := spec.ElemType(d, attrs); err != nil || t.DType != want {
 				return 0, diag.Errorf(InputMismatch, "", "op %s: input %q has dtype %s, want %s",
-					op.Name, spec.Name, t.DType, spec.DType)
+					op.Name, spec.Name, t.DType, want)
 			}
 			continue
 		}

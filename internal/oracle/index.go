@@ -163,6 +163,9 @@ func indexOps() []*Op {
 	k := func(values ...any) opspec.Attr {
 		return opspec.Attr{Name: "k", Kind: opspec.Int, Values: values, Doc: "how many to take"}
 	}
+	indices := func(d, also string) opspec.Output {
+		return opspec.Output{Name: "indices", Dims: []string{"R", "k"}, DType: d, AlsoDTypes: []string{also}}
+	}
 	return []*Op{
 		{
 			Name: "embedding", Family: "index", Doc: "rows of the table named by index", Contract: "exact copy",
@@ -204,13 +207,13 @@ func indexOps() []*Op {
 		{
 			Name: "topk", Family: "index",
 			Doc:      "the k greatest of each row, descending, and their indexes; NaN is the greatest",
-			Contract: "exact; equal values in any order; subnormals kept or flushed",
+			Contract: "exact; equal values in any order; subnormals kept or flushed; int64 or int32 indexes",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), reduced(dim("N", false, 8, 17, 64, 257))},
 				DTypes: plainFloats(), Relations: []string{"k >= 1", "k <= N"}, Attrs: []opspec.Attr{k(1, 2, 8)},
 				Inputs: []opspec.Input{{Name: "input", Dims: []string{"R", "N"}}},
 				Outputs: []opspec.Output{
-					{Name: "values", Dims: []string{"R", "k"}}, {Name: "indices", Dims: []string{"R", "k"}, DType: "int64"},
+					{Name: "values", Dims: []string{"R", "k"}}, indices("int64", "int32"),
 				},
 			},
 			ref: (*call).topk,
@@ -218,7 +221,7 @@ func indexOps() []*Op {
 		{
 			Name: "moe_routing", Family: "index", Doc: "softmax over experts, then the k greatest and their indexes",
 			Contract: "softmax as there; experts whose probabilities differ by less than their errors in any order; " +
-				"rows with a non-finite logit undetermined",
+				"rows with a non-finite logit undetermined; int32 or int64 indexes",
 			Schema: &opspec.Schema{
 				Dims:   []opspec.Dim{dim("R", true, 1, 3, 64), dim("E", false, 8, 16, 60, 128)},
 				DTypes: plainFloats(), Relations: []string{"k >= 1", "k <= E"},
@@ -229,7 +232,7 @@ func indexOps() []*Op {
 				Inputs: []opspec.Input{{Name: "logits", Dims: []string{"R", "E"}, // whose weights shall not all be 0 or alike
 					Rare: []string{"boundary", "cancelling", "near_eps"}}},
 				Outputs: []opspec.Output{
-					{Name: "weights", Dims: []string{"R", "k"}}, {Name: "indices", Dims: []string{"R", "k"}, DType: "int32"},
+					{Name: "weights", Dims: []string{"R", "k"}}, indices("int32", "int64"),
 				},
 			},
 			ref: (*call).moeRouting,

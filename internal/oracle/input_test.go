@@ -160,7 +160,7 @@ func FuzzEvaluate(f *testing.F) {
 		inputs := map[string]*tensor.Tensor{}
 		for i := range op.Schema.Inputs {
 			in := &op.Schema.Inputs[i]
-			elem, err := in.ElemType(d)
+			elem, err := in.ElemType(d, op.Schema.DefaultAttrs())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -204,7 +204,7 @@ func matmulOps() []*Op {
 		},
 		{
 			Name: "int8_matmul", Aliases: []string{"scaled_int8_matmul"}, Family: "matmul",
-			Doc: "(a b) scale_a scale_b, a scale per row of a and per column of b",
+			Doc: "(a b) scale_a scale_b, a scale per row of a and per column of b, in the dtype of the case",
 			Contract: "exact int32 accumulation; scales applied in float32 in either order, one rounding to the output " +
 				"type",
 			Schema: &opspec.Schema{
@@ -221,14 +221,20 @@ func matmulOps() []*Op {
 			Name: "fp8_matmul", Aliases: []string{"scaled_fp8_matmul"}, Family: "matmul",
 			Doc: "(a b) scale_a scale_b, one scale a tensor",
 			Contract: "products summed as fp8 tensor cores do: 13 fractional bits within 128 terms, float32 between them; " +
-				"fast_accum: 13 bits throughout; scales in float32 in either order",
+				"fast_accum: 13 bits throughout; scales in float32 in either order, one rounding to the output type",
 			Schema: &opspec.Schema{
 				Dims: dims(), DTypes: []dtype.DType{dtype.Float8E4M3FN, dtype.Float8E5M2},
-				Outputs: output("float32", "M", "N"),
-				Attrs: []opspec.Attr{{
-					Name: "fast_accum", Kind: opspec.Bool, Values: []any{false, true}, Fixed: true,
-					Doc: "the candidate keeps its running sum in the tensor core",
-				}},
+				Outputs: output(opspec.AttrDType+"out_dtype", "M", "N"),
+				Attrs: []opspec.Attr{
+					{
+						Name: "fast_accum", Kind: opspec.Bool, Values: []any{false, true}, Fixed: true,
+						Doc: "the candidate keeps its running sum in the tensor core",
+					},
+					{
+						Name: "out_dtype", Kind: opspec.String, Values: []any{"float32", "float16", "bfloat16"}, Fixed: true,
+						Doc: "type of the output",
+					},
+				},
 				Inputs: []opspec.Input{
 					alike("a", "M", "K"), alike("b", "K", "N"),
 					fixed("scale_a", "float32", opspec.RoleScale, "1"), fixed("scale_b", "float32", opspec.RoleScale, "1"),

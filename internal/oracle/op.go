@@ -66,6 +66,7 @@ var catalogue = sync.OnceValue(func() *index {
 	for _, f := range families() {
 		for _, op := range f {
 			op.Schema.Name, op.Schema.Doc = op.Name, op.Doc
+			markBatches(op)
 			op.Schema.Attrs = append(append([]opspec.Attr(nil), op.Schema.Attrs...), mathAttr)
 			x.ops = append(x.ops, op)
 			for _, name := range append([]string{op.Name}, op.Aliases...) {

@@ -28,7 +28,9 @@ func (c *call) pool(f func(window []float64, size int) num) {
 }
 
 func poolOps() []*Op {
-	op := func(name, doc, contract string, f func(c *call, window []float64, size int) num) *Op {
+	op := func(
+		name, doc, contract string, f func(c *call, window []float64, size int) num, attrs ...opspec.Attr,
+	) *Op {
 		return &Op{
 			Name: name, Family: "pool", Doc: doc, Contract: contract,
 			Schema: &opspec.Schema{
@@ -45,11 +47,11 @@ func poolOps() []*Op {
 					"W+2*padding >= kernel",
 				},
 				DTypes: plainFloats(),
-				Attrs: []opspec.Attr{
+				Attrs: append([]opspec.Attr{
 					{Name: "kernel", Kind: opspec.Int, Values: []any{2, 3}, Doc: "size of the window"},
 					{Name: "stride", Kind: opspec.Int, Values: []any{2, 1, 3}, Doc: "step of the window"},
 					{Name: "padding", Kind: opspec.Int, Values: []any{0, 1}, Doc: "border added on each side"},
-				},
+				}, attrs...),
 				Inputs:  []opspec.Input{{Name: "input", Dims: []string{"B", "C", "H", "W"}}},
 				Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "C", "OH", "OW"}}},
 			},
@@ -67,8 +69,18 @@ func poolOps() []*Op {
 				}
 				return c.maxRow(window)
 			}),
-		op("avg_pool2d", "sum of each window over kernel squared, the border counted as zeros",
+		op("avg_pool2d",
+			"sum of each window over kernel squared, the border counted as zeros, or over its elements inside the image",
 			"float32 accumulation (float64 for float64) in any order; division or product by the reciprocal",
-			func(c *call, window []float64, size int) num { return c.mean(c.sumRow(window), size) }),
+			func(c *call, window []float64, size int) num {
+				if !c.attrs.Bool("count_include_pad") {
+					size = len(window) // not 0: no window lies in the border, which is at most half of it
+				}
+				return c.mean(c.sumRow(window), size)
+			},
+			opspec.Attr{
+				Name: "count_include_pad", Kind: opspec.Bool, Values: []any{true, false}, Fixed: true,
+				Doc: "divide by kernel squared everywhere; false: by the number of elements inside the image",
+			}),
 	}
 }

@@ -95,6 +95,44 @@ func (c *call) quantizeFP8(g granularity) error {
 	return nil
 }
 
+// maxQuotient is the magnitude from which on a rounded quotient does not fit the int32 that kernels convert it to.
+const maxQuotient = 1 << 31
+
+// quantizeStatic: round(x/s)+z within the range of q. Next to a tie both neighbors are correct; the zero point may be
+// added in the accumulation type before the quotient is rounded, which moves ties by the rounding of that sum.
+func (c *call) quantizeStatic(g granularity) error {
+	x, s, z, q := c.data("input"), c.data("scale"), c.data("zero_point"), c.out("q")
+	low, high := q.DType.Float64(q.DType.Bits(math.Inf(-1))), q.DType.Float64(q.DType.Bits(math.Inf(1)))
+	clamp := func(v float64) float64 { return math.Max(low, math.Min(high, v)) }
+	parallel(len(x), 64, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			b := g.block(c, i)
+			y := c.quotient(c.input(x[i]), c.input(s[b]))
+			q.Value[i] = clamp(math.RoundToEven(y.v) + z[b])
+			if !y.clean() || abs(y.v)+y.e >= maxQuotient {
+				q.mark(i)
+				continue
+			}
+			e := math.Max(y.e, c.add(y, exact(z[b])).e)
+			// The candidates are the integers next to y within its error; beyond the range all of them are its limit.
+			q.Bound[i] = math.Max(
+				abs(clamp(math.Floor(y.v+0.5+e)+z[b])-q.Value[i]), abs(clamp(math.Ceil(y.v-0.5-e)+z[b])-q.Value[i]))
+		}
+	})
+	return nil
+}
+
+func (c *call) dequantizeAffine(g granularity) error {
+	q, s, z, out := c.data("q"), c.data("scale"), c.data("zero_point"), c.out("output")
+	parallel(len(q), 16, func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			b := g.block(c, i)
+			out.set(i, c.mul(exact(q[i]-z[b]), c.input(s[b])))
+		}
+	})
+	return nil
+}
+
 func (c *call) dequantize(g granularity) error {
 	q, s, out := c.data("q"), c.data("scale"), c.out("output")
 	parallel(len(q), 16, func(lo, hi int) {
@@ -152,6 +190,48 @@ func quantOps() []*Op {
 				Outputs: []opspec.Output{{Name: "output", Dims: rc()}},
 			},
 			ref: func(c *call) error { return c.dequantize(g) },
+		})
+	}
+	return append(ops, affineOps(dims, rc)...)
+}
+
+// affineOps are the operators whose scale and zero point are given, with a scale a tensor and a scale a row.
+func affineOps(dims func() []opspec.Dim, rc func() []string) []*Op {
+	qdtype := opspec.Attr{
+		Name: "qdtype", Kind: opspec.String, Values: []any{"int8", "uint8"}, Fixed: true, Doc: "type of q and of zero_point",
+	}
+	const quantized = opspec.AttrDType + "qdtype"
+	alias := map[string]string{"tensor": "_per_tensor", "row": "_per_channel"}
+	var ops []*Op
+	for _, g := range granularities()[:2] {
+		params := []opspec.Input{
+			{
+				Name: "scale", Dims: g.scaleDims, DType: "float32", Role: opspec.RoleScale, Domain: opspec.Domain{Finite: true},
+			},
+			{Name: "zero_point", Dims: g.scaleDims, DType: quantized},
+		}
+		ops = append(ops, &Op{
+			Name: "quantize_static_" + g.name, Aliases: []string{"quantize" + alias[g.name]}, Family: "quant",
+			Doc: "round(x / scale) + zero_point within the range of qdtype, " + g.doc,
+			Contract: "quotient in float32 (float64 for float64), by division or reciprocal; zero point added before or " +
+				"after rounding; either neighbor next to a tie; quotients from 2^31 on undetermined",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: plainFloats(), Attrs: []opspec.Attr{qdtype},
+				Inputs:  append([]opspec.Input{{Name: "input", Dims: rc(), Domain: opspec.Domain{Finite: true}}}, params...),
+				Outputs: []opspec.Output{{Name: "q", Dims: rc(), DType: quantized, Saturate: true}},
+			},
+			ref: func(c *call) error { return c.quantizeStatic(g) },
+		}, &Op{
+			Name: "dequantize_affine_" + g.name, Aliases: []string{"dequantize" + alias[g.name]}, Family: "quant",
+			Doc: "(q - zero_point) scale, " + g.doc,
+			Contract: "exact difference of integers, one product in float32 (float64 for float64), one rounding to the " +
+				"output type",
+			Schema: &opspec.Schema{
+				Dims: dims(), DTypes: plainFloats(), Attrs: []opspec.Attr{qdtype},
+				Inputs:  append([]opspec.Input{{Name: "q", Dims: rc(), DType: quantized}}, params...),
+				Outputs: []opspec.Output{{Name: "output", Dims: rc()}},
+			},
+			ref: func(c *call) error { return c.dequantizeAffine(g) },
 		})
 	}
 	return ops

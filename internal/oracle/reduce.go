@@ -194,7 +194,7 @@ func reduceOps() []*Op {
 		func(c *call, r int, x []float64) { c.out("output").set(r, c.sumRow(x)) })
 	total.Schema.Dims[2].Empty = true
 	index := reduced
-	index.DType = "int64"
+	index.DType, index.AlsoDTypes = "int64", []string{"int32"}
 	return []*Op{
 		total,
 		row("mean", "sum over the last axis divided by its length", anyOrder+"; division or product by 1/n",
@@ -203,7 +203,7 @@ func reduceOps() []*Op {
 			func(c *call, r int, x []float64) { c.out("output").set(r, c.maxRow(x)) }),
 		{
 			Name: "argmax", Family: "reduce", Doc: "index of the maximum over the last axis; NaN is the greatest",
-			Contract: "exact; any tied index unless ties = first",
+			Contract: "exact; any tied index unless ties = first; int64 or int32 indexes",
 			Schema: rowwise([]opspec.Attr{{
 				Name: "ties", Kind: opspec.String, Values: []any{"any", "first"}, Fixed: true,
 				Doc: "which index of equal maxima is right",

@@ -13,6 +13,7 @@ import (
 
 	"gpuemu/internal/config"
 	"gpuemu/internal/cudatool"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/formula"
 	"gpuemu/internal/opspec"
@@ -63,6 +64,17 @@ done:
 	mov.f32 %f1, 0f40000000;
 	st.global.f32 [%rd1], %f1;
 	st.global.f32 [%rd2], %f1;
+	ret;
+}
+.visible .entry iota(.param .u64 y)
+{
+	.reg .b32 %r<2>;
+	.reg .b64 %rd<4>;
+	ld.param.u64 %rd1, [y];
+	mov.u32 %r1, %tid.x;
+	mul.wide.s32 %rd2, %r1, 4;
+	add.s64 %rd3, %rd1, %rd2;
+	st.global.u32 [%rd3], %r1;
 	ret;
 }
 .visible .entry spin(.param .u64 y)
@@ -145,6 +157,43 @@ func TestKernel(t *testing.T) {
 	if got := reply.Outputs[0].Tensor.Float64s(); len(reply.Outputs) != 1 || reply.Outputs[0].Name != "y" ||
 		!reflect.DeepEqual(got, []float64{2, 4, 6, 8, 10, 12}) || len(reply.Findings) != 0 || len(reply.Modified) != 0 {
 		t.Errorf("outputs %v, findings %v, modified %v", got, reply.Findings, reply.Modified)
+	}
+}
+
+// TestKernelIndexType: a kernel that writes int32 indexes says so in its arguments, and its output is int32 then.
+func TestKernelIndexType(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "k.ptx"), []byte(scaleModule), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	schema := scaleSchema()
+	schema.Outputs[0].DType, schema.Outputs[0].AlsoDTypes = "int64", []string{"int32"}
+	for _, name := range []string{"y", "out"} { // an output has two names
+		l := config.Launch{PTX: "k.ptx", Entry: "iota", Grid: exprs("1"), Block: exprs("N"), Look: ptxvm.AllChecks,
+			Args: exprs("int32(" + name + ")"), Schedules: 1}
+		launch, err := NewLaunch(&l, schema, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewKernel(KernelSpec{Op: "scale", Launch: launch, Dir: dir, Timeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call := scaleCall(5)
+		call.Outputs[0].DType = dtype.Int64
+		reply, err := r.Run(t.Context(), call)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := reply.Outputs[0].Tensor
+		if len(reply.Findings) > 0 || out.DType != dtype.Int32 ||
+			!reflect.DeepEqual(out.Float64s(), []float64{0, 1, 2, 3, 4}) {
+			t.Errorf("%s: %s %v, findings %v", name, out.DType, out.Float64s(), reply.Findings)
+		}
+	}
+	l := config.Launch{PTX: "k.ptx", Entry: "iota", Grid: exprs("1"), Block: exprs("N"), Args: exprs("int16(y)")}
+	if _, err := NewLaunch(&l, schema, nil); err == nil || !strings.Contains(diag.HintOf(err), "int32(y) is permitted") {
+		t.Errorf("int16(y): %v", err)
 	}
 }
 

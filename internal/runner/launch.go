@@ -27,8 +27,10 @@ type Launch struct {
 	grid, block     []expression
 	shared          *expression
 	args            []expression
-	strided         map[string]bool // inputs whose strides are asked for
-	derived         *opspec.Program // computes dimensions that follow from others; nil: the schema has none
+	strided         map[string]bool          // inputs whose strides are asked for
+	also            map[string][]dtype.DType // types that outputs may have instead of their own
+	cast            map[string]dtype.DType   // outputs that have another type, as in int32(indices)
+	derived         *opspec.Program          // computes dimensions that follow from others; nil: the schema has none
 }
 
 // expression is one expression of a launch.
@@ -41,7 +43,8 @@ type expression struct {
 // NewLaunch compiles the expressions of a launch. Names are the dimensions, attributes, inputs and outputs of the
 // schema, and further arguments of the op.
 func NewLaunch(l *config.Launch, schema *opspec.Schema, kwargs opspec.Attrs) (*Launch, error) {
-	out := &Launch{Launch: *l, alias: map[string]string{}, strided: map[string]bool{}}
+	out := &Launch{Launch: *l, alias: map[string]string{}, strided: map[string]bool{},
+		also: map[string][]dtype.DType{}, cast: map[string]dtype.DType{}}
 	out.Grid, out.Block, out.Args = placed(l.Grid), placed(l.Block), placed(l.Args)
 	out.Shared = placed([]config.Expr{l.Shared})[0]
 	names, err := out.names(schema, kwargs)
@@ -148,6 +151,7 @@ func (l *Launch) names(schema *opspec.Schema, kwargs opspec.Attrs) (map[string]f
 	}
 	for i := range schema.Outputs {
 		l.outputs = append(l.outputs, schema.Outputs[i].Name)
+		l.also[schema.Outputs[i].Name] = schema.Outputs[i].Alternatives()
 		add(schema.Outputs[i].Name, formula.Tensor)
 	}
 	switch {
@@ -197,12 +201,15 @@ func (l *Launch) checkArgs() error {
 			return badLaunch(x.Pos, `compare it: mode == "fast" ? 1 : 0`, "%s is a text, which no kernel takes", x.what)
 		case x.Kind != formula.Tensor:
 			continue
-		case x.DType != dtype.Invalid:
-			return badLaunch(x.Pos, "tensors are passed as they are", "%s is %q: a tensor has no other type", x.what, x.Text)
+		case x.DType != dtype.Invalid && !slices.Contains(l.also[l.tensor(x.Name)], x.DType):
+			return badLaunch(x.Pos, l.castHint(x), "%s is %q: a tensor has no other type", x.what, x.Text)
 		case seen[l.tensor(x.Name)]:
 			return badLaunch(x.Pos, "name each tensor once", "%s: %s is an argument before, too", x.what, x.Name)
 		}
 		seen[l.tensor(x.Name)] = true
+		if x.DType != dtype.Invalid {
+			l.cast[l.tensor(x.Name)] = x.DType
+		}
 	}
 	for _, name := range l.outputs {
 		if !seen[name] {
@@ -217,6 +224,30 @@ func (l *Launch) checkArgs() error {
 		}
 	}
 	return nil
+}
+
+// castHint says which types the tensor of an argument may have.
+func (l *Launch) castHint(x *expression) string {
+	hint := "tensors are passed as they are"
+	for _, d := range l.also[l.tensor(x.Name)] {
+		hint += fmt.Sprintf("; %s(%s) is permitted", d, x.Name)
+	}
+	return hint
+}
+
+// typed gives outputs the types that the kernel writes them in.
+func (l *Launch) typed(call *Call) *Call {
+	if len(l.cast) == 0 {
+		return call
+	}
+	c := *call
+	c.Outputs = slices.Clone(call.Outputs)
+	for i := range c.Outputs {
+		if d, ok := l.cast[c.Outputs[i].Name]; ok {
+			c.Outputs[i].DType = d
+		}
+	}
+	return &c
 }
 
 // tensor is the name of a tensor in the schema.
@@ -242,6 +273,7 @@ type launch struct {
 func (l *Launch) of(call *Call, prog *ptxvm.Program) (*launch, error) {
 	out := &launch{Case: launchfile.Case{PTX: l.PTX, Entry: l.Entry, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}},
 		inputs: map[string]*tensor.Tensor{}}
+	call = l.typed(call)
 	env, err := l.env(call, out)
 	if err != nil {
 		return nil, err

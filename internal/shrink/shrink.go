@@ -235,7 +235,7 @@ func (z *search) dtype() {
 				ok = false
 				break
 			}
-			elem, err := in.ElemType(d)
+			elem, err := in.ElemType(d, c.AttrMap())
 			if err != nil {
 				ok = false
 				break

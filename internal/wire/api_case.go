@@ -143,6 +143,7 @@ type SubmitHeader struct {
 	Op        string            `json:"op"`
 	Case      string            `json:"case,omitempty"`
 	Seed      *Seed             `json:"seed,omitempty"`
+	DType     string            `json:"dtype,omitempty"`     // of a case of given inputs; "": that of the inputs
 	Kwargs    map[string]string `json:"kwargs,omitempty"`    // attributes
 	Python    string            `json:"python,omitempty"`    // interpreter of the reference
 	Shared    string            `json:"shared,omitempty"`    // absolute path of the file that the image lies in

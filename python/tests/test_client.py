@@ -230,6 +230,13 @@ def test_validate_op(client: Client) -> None:
     assert client.get_result(78) is None
     with pytest.raises(ClientError, match="float32, not float16"):
         client.validate_op("matmul", {"a": a, "b": b}, a @ b, dtype="float16")
+    narrow = {"a": a.astype(np.int8), "b": b.astype(np.int8)}
+    narrow |= {"scale_a": np.ones(2, np.float32), "scale_b": np.ones(4, np.float32)}
+    for wanted, got, passed in (("float16", "float16", True), ("float32", "float16", False), (None, "float16", True)):
+        assert client.validate_op("int8_matmul", narrow, (a @ b).astype(got), dtype=wanted).passed == passed
+    for got, passed in (("int32", True), ("int64", True), ("float32", False)):
+        index = np.argmax(a[None], axis=-1).astype(got)
+        assert client.validate_op("argmax", {"input": a[None]}, index).passed == passed
     assert wrong.seed in [r.seed for r in client.list_failures(limit=50)]
     assert wrong.seed in [r.seed for r in client.list_results(limit=50)]
     assert len(client.list_results(limit=1)) == 1

@@ -288,3 +288,18 @@ def test_fuzz(client: Client) -> None:
     assert len(found["jit_failures"]) == 10 and "TracerArrayConversionError" in found["jit_failures"][0]["message"]
     found = fuzz_jax_op(client, "relu", lambda input: input, **options)
     assert found["failed"] > 0 and not found["forward_failures"][0].passed
+
+
+def test_indexes_are_int32(client: Client) -> None:
+    """JAX has no int64 unless it is switched on: int32 indexes are correct, of one output and of several."""
+    assert jnp.argmax(randn(3)).dtype == jnp.int32
+    results = client.fuzz_op_client_side(
+        "argmax", lambda inputs: jnp.argmax(inputs["input"], axis=-1), iterations=10, seed=4, dtypes=["float32"],
+        framework="jax", value_distribution="normal",
+    )  # fmt: skip
+    assert results.passed == 10, results
+    x = randn(4, 16)
+    values, indices = jax.lax.top_k(x, 2)
+    assert client.validate_op("topk", {"input": x}, {"values": values, "indices": indices}, k=2).passed
+    wrong = client.validate_op("topk", {"input": x}, {"values": values, "indices": indices.astype(jnp.float32)}, k=2)
+    assert not wrong.passed and "want int64 or int32" in wrong.message

@@ -79,7 +79,9 @@ var table = map[string]func(*task){
 	"quantize_tensor": (*task).quantizeTensor, "quantize_row": (*task).quantizeRow,
 	"quantize_group": (*task).quantizeGroup, "quantize_fp8_row": (*task).quantizeFP8Row,
 	"dequantize_tensor": (*task).dequantizeTensor, "dequantize_row": (*task).dequantizeRow,
-	"dequantize_group": (*task).dequantizeGroup,
+	"dequantize_group":       (*task).dequantizeGroup,
+	"quantize_static_tensor": (*task).quantizeStaticTensor, "quantize_static_row": (*task).quantizeStaticRow,
+	"dequantize_affine_tensor": (*task).dequantizeAffineTensor, "dequantize_affine_row": (*task).dequantizeAffineRow,
 }
 
 // Ops returns the names of the operators, sorted.

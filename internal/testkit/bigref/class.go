@@ -258,14 +258,34 @@ func (t *classTask) crossEntropy() {
 	in, target := t.in["logits"], t.in["target"].X
 	n, length := rows(in.Shape)
 	smooth := t.attrs.Float("label_smoothing") != 0
+	classes, seen := make([]Class, n), map[Class]bool{}
+	count := 0
 	for r := range n {
 		row := in.X[r*length : (r+1)*length]
-		t.out[r] = scoresClass(row)
+		classes[r] = scoresClass(row)
 		switch {
 		case int(target[r]) == t.attrs.Int("ignore_index"):
-			t.out[r] = Finite
-		case t.out[r] == Finite && (smooth && census(row)[MinusInf] || math.IsInf(row[int(target[r])], -1)):
-			t.out[r] = PlusInf
+			classes[r] = Finite
+			continue
+		case classes[r] == Finite && (smooth && census(row)[MinusInf] || math.IsInf(row[int(target[r])], -1)):
+			classes[r] = PlusInf
 		}
+		count++
+		seen[classes[r]] = true
+	}
+	if t.attrs.Str("reduction") == "none" {
+		copy(t.out, classes)
+		return
+	}
+	switch { // one number for all rows
+	case count == 0 && t.attrs.Str("reduction") == "mean" || seen[NaN]:
+		t.out[0] = NaN
+	case seen[Unstated]:
+	case seen[Undecided]:
+		t.out[0] = Undecided
+	case seen[PlusInf]:
+		t.out[0] = PlusInf
+	default:
+		t.out[0] = Finite
 	}
 }

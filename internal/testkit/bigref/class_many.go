@@ -231,8 +231,8 @@ func (t *classTask) conv() {
 		sum, known := t.in["bias"].X[f], true
 		for tap := range depth * kh * kw {
 			c, y, x := tap/(kh*kw), tap/kw%kh, tap%kw
-			if depth != channels { // each filter has a channel of its own
-				c = f
+			if each := t.attrs.Int("multiplier"); each > 0 { // each filter has one channel
+				c = f / each
 			}
 			row, col := i*stride-padding+y*dilation, j*stride-padding+x*dilation
 			if axes == 3 {

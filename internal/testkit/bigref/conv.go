@@ -85,18 +85,19 @@ func (t *task) depthwiseConv2d() {
 	out := t.summed("output")
 	in, weight, bias := t.in["input"], t.in["weight"], t.in["bias"].X
 	channels, height, width := in.Shape[1], in.Shape[2], in.Shape[3]
-	kh, kw := weight.Shape[2], weight.Shape[3]
+	filters, kh, kw := weight.Shape[0], weight.Shape[2], weight.Shape[3]
 	oh, ow := out.Shape[2], out.Shape[3]
 	w := t.window(height, width)
 	for b := range in.Shape[0] {
-		for c := range channels {
+		for f := range filters {
+			channel := f / t.attrs.Int("multiplier")
 			for i := range oh {
 				for j := range ow {
 					sum := t.total()
-					t.accumulate(sum, num(bias[c]))
-					image := in.X[(b*channels+c)*height*width:]
-					t.filter2d(sum, image, weight.X[c*kh*kw:], w, kh, kw, i, j)
-					at := ((b*channels+c)*oh+i)*ow + j
+					t.accumulate(sum, num(bias[f]))
+					image := in.X[(b*channels+channel)*height*width:]
+					t.filter2d(sum, image, weight.X[f*kh*kw:], w, kh, kw, i, j)
+					at := ((b*filters+f)*oh+i)*ow + j
 					out.Big[at], out.Scale[at] = sum.value, sum.scale
 				}
 			}
@@ -138,6 +139,10 @@ func (t *task) avgPool2d() {
 	kernel := t.attrs.Int("kernel")
 	t.pooled(out, func(at int, window []float64) {
 		sum := t.totalOf(numbers(window))
-		out.Big[at], out.Scale[at] = t.quo(sum.value, integer(kernel*kernel)), t.quo(sum.scale, integer(kernel*kernel))
+		size := kernel * kernel
+		if !t.attrs.Bool("count_include_pad") {
+			size = len(window)
+		}
+		out.Big[at], out.Scale[at] = t.quo(sum.value, integer(size)), t.quo(sum.scale, integer(size))
 	})
 }

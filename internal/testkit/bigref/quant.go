@@ -10,8 +10,9 @@ import (
 
 // Largest codes of the quantised formats.
 const (
-	int8Code = 127
-	fp8Code  = 448
+	int8Code  = 127
+	uint8Code = 255
+	fp8Code   = 448
 )
 
 // block tells which scale an element of a row belongs to; all are laid out row by row.
@@ -74,6 +75,49 @@ func (t *task) dequantize(of block) {
 		}
 	}
 }
+
+// quantizeStatic sets q to x/scale + zero point, within the range of the quantised type and before any rounding to an
+// integer.
+func (t *task) quantizeStatic(of block) {
+	q := t.exact("q")
+	in, scale, zeroPoint := t.in["input"], t.in["scale"].X, t.in["zero_point"].X
+	low, high := -int8Code-1, int8Code
+	if t.attrs.Str("qdtype") == "uint8" {
+		low, high = 0, uint8Code
+	}
+	n, length := rows(in.Shape)
+	for r := range n {
+		for c := range length {
+			b := of(r, c)
+			quotient := t.quo(num(in.X[r*length+c]), num(scale[b]))
+			if abs(quotient).Cmp(integer(1<<31)) >= 0 { // it is no int32
+				q.open(r*length + c)
+				continue
+			}
+			q.Big[r*length+c] = smaller(larger(t.add(quotient, num(zeroPoint[b])), integer(low)), integer(high))
+		}
+	}
+}
+
+func (t *task) quantizeStaticTensor() { t.quantizeStatic(perTensor) }
+
+func (t *task) quantizeStaticRow() { t.quantizeStatic(perRow) }
+
+func (t *task) dequantizeAffine(of block) {
+	out := t.exact("output")
+	q, scale, zeroPoint := t.in["q"], t.in["scale"].X, t.in["zero_point"].X
+	n, length := rows(q.Shape)
+	for r := range n {
+		for c := range length {
+			b := of(r, c)
+			out.Big[r*length+c] = t.mul(t.sub(num(q.X[r*length+c]), num(zeroPoint[b])), num(scale[b]))
+		}
+	}
+}
+
+func (t *task) dequantizeAffineTensor() { t.dequantizeAffine(perTensor) }
+
+func (t *task) dequantizeAffineRow() { t.dequantizeAffine(perRow) }
 
 func (t *task) dequantizeTensor() { t.dequantize(perTensor) }
 

@@ -2,7 +2,10 @@ package bigref
 
 // This file implements softmax, its logarithm and the cross entropy.
 
-import "math/big"
+import (
+	"math"
+	"math/big"
+)
 
 func (t *task) softmax() {
 	out := t.exact("output")
@@ -33,9 +36,31 @@ func (t *task) logSoftmax() {
 }
 
 // crossEntropy is (1-ε)(lse - x[target]) + ε(lse - mean x), and 0 for ignored rows; lse - x is log Σ + (m - x), which
-// does not cancel.
+// does not cancel. Reduced, it is the sum of all rows, or that over the number of rows that are not ignored.
 func (t *task) crossEntropy() {
 	out := t.summed("output")
+	losses := out
+	n, _ := rows(t.in["logits"].Shape)
+	if len(out.Big) != n || t.attrs.Str("reduction") != "none" {
+		losses = &Result{Big: make([]*big.Float, n), Scale: make([]*big.Float, n)}
+	}
+	count := t.lossRows(losses)
+	if losses == out {
+		return
+	}
+	sum, scale := t.totalOf(losses.Big), t.totalOf(losses.Scale)
+	out.Big[0], out.Scale[0] = sum.value, scale.value
+	if t.attrs.Str("reduction") == "mean" {
+		if count == 0 {
+			out.Big[0], out.F[0] = nil, math.NaN()
+			return
+		}
+		out.Big[0], out.Scale[0] = t.quo(sum.value, integer(count)), t.quo(scale.value, integer(count))
+	}
+}
+
+// lossRows computes the loss of each row and counts those that are not ignored.
+func (t *task) lossRows(out *Result) (count int) {
 	in, target := t.in["logits"], t.in["target"].X
 	n, length := rows(in.Shape)
 	smoothing := num(t.attrs.Float("label_smoothing"))
@@ -44,6 +69,7 @@ func (t *task) crossEntropy() {
 			out.Big[r], out.Scale[r] = zero(), zero()
 			continue
 		}
+		count++
 		xs := numbers(in.X[r*length : (r+1)*length])
 		m, log := t.logOfSum(xs)
 		picked := t.add(log, t.sub(m, xs[int(target[r])]))
@@ -52,6 +78,7 @@ func (t *task) crossEntropy() {
 		out.Big[r] = t.add(t.mul(t.sub(one(), smoothing), picked), t.mul(smoothing, spread))
 		out.Scale[r] = t.magnitudes(m, log, xs[int(target[r])], mean)
 	}
+	return count
 }
 
 // magnitudes adds up |x|.

@@ -35,6 +35,12 @@ func (d *drawer) positive(name string, t dtype.DType, dims ...int) {
 	d.fill(name, t, func() float64 { return 0.1 + d.r.Float64() }, dims...)
 }
 
+// affine draws a scale and a zero point.
+func (d *drawer) affine(dims ...int) {
+	d.positive("scale", dtype.Float32, dims...)
+	d.fill("zero_point", dtype.Int8, func() float64 { return 20 * d.r.Normal() }, dims...)
+}
+
 func (d *drawer) attr(name string, v any) { d.c.Attrs[name] = v }
 
 func (d *drawer) output(name string, t dtype.DType, dims ...int) {
@@ -253,6 +259,14 @@ func (d *drawer) selections(op string) bool {
 	case "dequantize_tensor", "dequantize_row", "dequantize_group":
 		d.fill("q", dtype.Int8, func() float64 { return 50 * d.r.Normal() }, r, c)
 		d.positive("scale", dtype.Float32, scales[op[len("dequantize_"):]]...)
+		d.output("output", d.c.T, r, c)
+	case "quantize_static_tensor", "quantize_static_row":
+		d.normal("input", r, c)
+		d.affine(scales[op[len("quantize_static_"):]]...)
+		d.output("q", dtype.Int8, r, c)
+	case "dequantize_affine_tensor", "dequantize_affine_row":
+		d.fill("q", dtype.Int8, func() float64 { return 50 * d.r.Normal() }, r, c)
+		d.affine(scales[op[len("dequantize_affine_"):]]...)
 		d.output("output", d.c.T, r, c)
 	default:
 		return false

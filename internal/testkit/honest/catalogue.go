@@ -77,6 +77,10 @@ var catalogue = []entry{
 	{"dequantize_tensor", dequantize(dequantTensor), traits{noNaN: true}},
 	{"dequantize_row", dequantize(dequantRow), traits{noNaN: true}},
 	{"dequantize_group", dequantize(dequantGroup), traits{noNaN: true}},
+	{"quantize_static_tensor", quantizeStatic(dequantTensor), traits{noNaN: true}},
+	{"dequantize_affine_tensor", dequantizeAffine(dequantTensor), traits{noNaN: true}},
+	{"quantize_static_row", quantizeStatic(dequantRow), traits{noNaN: true}},
+	{"dequantize_affine_row", dequantizeAffine(dequantRow), traits{noNaN: true}},
 	{"moe_routing", moeRouting, traits{reduces: true, adds: true, constant: true, noNaN: true}},
 }
 

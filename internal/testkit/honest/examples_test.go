@@ -115,6 +115,13 @@ func rowExamples() []example {
 			"target": of(vec(1, -100, 1), 3)}, map[string]lit{"output": of(vec(0.693147, 0, 0), 3)}},
 		{"smooth", "cross_entropy", opspec.Attrs{"label_smoothing": 0.5}, map[string]lit{"logits": of(vec(0, 2), 1, 2),
 			"target": of(vec(1), 1)}, map[string]lit{"output": of(vec(0.626928), 1)}},
+		{"sum", "cross_entropy", opspec.Attrs{"reduction": "sum"}, map[string]lit{"logits": of(vec(0, 0, 1, 2, 0, 0), 3, 2),
+			"target": of(vec(1, -100, 1), 3)}, map[string]lit{"output": {shape: tensor.MustShape(), x: vec(2 * 0.693147)}}},
+		{"mean", "cross_entropy", opspec.Attrs{"reduction": "mean"}, map[string]lit{
+			"logits": of(vec(0, 0, 1, 2, 0, 0), 3, 2), "target": of(vec(1, -100, 1), 3)},
+			map[string]lit{"output": {shape: tensor.MustShape(), x: vec(0.693147)}}},
+		{"mean of none", "cross_entropy", opspec.Attrs{"reduction": "mean"}, map[string]lit{"logits": of(vec(1, 2), 1, 2),
+			"target": of(vec(-100), 1)}, map[string]lit{"output": {shape: tensor.MustShape(), x: vec(nan)}}},
 		{"halves", "rope", nil, map[string]lit{"input": of(vec(1, 2, 3, 4), 1, 1, 1, 4), "cos": of(vec(0, 1), 1, 2),
 			"sin": of(vec(1, 0), 1, 2)}, map[string]lit{"output": of(vec(-3, 2, 1, 4), 1, 1, 1, 4)}},
 		{"interleaved", "rope", opspec.Attrs{"interleaved": true}, map[string]lit{
@@ -201,6 +208,13 @@ func otherExamples() []example {
 			map[string]lit{"input": square}, map[string]lit{"output": of(vec(1, 3, 7, 9), 1, 1, 2, 2)}},
 		{"", "avg_pool2d", opspec.Attrs{"kernel": int64(2), "stride": int64(2), "padding": int64(1)},
 			map[string]lit{"input": square}, map[string]lit{"output": of(vec(0.25, 1.25, 2.75, 7), 1, 1, 2, 2)}},
+		{"inside", "avg_pool2d", opspec.Attrs{"kernel": int64(2), "stride": int64(2), "padding": int64(1),
+			"count_include_pad": false},
+			map[string]lit{"input": square}, map[string]lit{"output": of(vec(1, 2.5, 5.5, 7), 1, 1, 2, 2)}},
+		{"multiplied", "depthwise_conv2d", opspec.Attrs{"multiplier": int64(2)}, map[string]lit{
+			"input": of(vec(1, 2, 3, 4), 1, 2, 1, 2), "weight": of(vec(10, 100, 1000, 10000), 4, 1, 1, 1),
+			"bias": of(vec(0, 1, 2, 3), 4)},
+			map[string]lit{"output": of(vec(10, 20, 101, 201, 3002, 4002, 30003, 40003), 1, 4, 1, 2)}},
 		{"", "quantize_tensor", nil, map[string]lit{"input": of(vec(12.7, -6.31, 1, 0), 2, 2)},
 			map[string]lit{"q": of(vec(127, -63, 10, 0), 2, 2), "scale": of(vec(0.1), 1)}},
 		{"", "quantize_row", nil, map[string]lit{"input": of(vec(12.7, -6.31, 0, 0), 2, 2)},
@@ -215,6 +229,17 @@ func otherExamples() []example {
 			map[string]lit{"output": of(vec(5, -6), 2, 1)}},
 		{"", "dequantize_group", opspec.Attrs{"group": int64(2)}, map[string]lit{"q": of(vec(1, 2, 3), 1, 3),
 			"scale": of(vec(0.5, 2), 1, 2)}, map[string]lit{"output": of(vec(0.5, 1, 6), 1, 3)}},
+		{"", "quantize_static_tensor", nil, map[string]lit{"input": of(vec(1, -1, 100, -100), 2, 2),
+			"scale": of(vec(0.5), 1), "zero_point": of(vec(-3), 1)},
+			map[string]lit{"q": of(vec(-1, -5, 127, -128), 2, 2)}},
+		{"", "quantize_static_row", opspec.Attrs{"qdtype": "uint8"}, map[string]lit{"input": of(vec(1, -1, 100, -100), 2, 2),
+			"scale": of(vec(0.5, 2), 2), "zero_point": of(vec(1, 128), 2)},
+			map[string]lit{"q": of(vec(3, 0, 178, 78), 2, 2)}},
+		{"", "dequantize_affine_tensor", nil, map[string]lit{"q": of(vec(10, -128), 1, 2), "scale": of(vec(0.5), 1),
+			"zero_point": of(vec(127), 1)}, map[string]lit{"output": of(vec(-58.5, -127.5), 1, 2)}},
+		{"", "dequantize_affine_row", opspec.Attrs{"qdtype": "uint8"}, map[string]lit{"q": of(vec(10, 255), 2, 1),
+			"scale": of(vec(0.5, 2), 2), "zero_point": of(vec(200, 0), 2)},
+			map[string]lit{"output": of(vec(-95, 510), 2, 1)}},
 		{"", "moe_routing", opspec.Attrs{"k": int64(2)}, map[string]lit{"logits": of(vec(1, 0, 2), 1, 3)},
 			map[string]lit{"weights": of(vec(0.665241, 0.244728), 1, 2), "indices": of(vec(2, 0), 1, 2)}},
 		{"renormalised", "moe_routing", opspec.Attrs{"k": int64(2), "renormalize": true},
@@ -258,6 +283,17 @@ func outputDType(op, name string, t dtype.DType) dtype.DType {
 	return t
 }
 
+// quantizedDType is the type of q and zero_point in the ops that are given a zero point.
+func (x *example) quantizedDType() (dtype.DType, bool) {
+	if _, ok := x.in["zero_point"]; !ok {
+		return dtype.Invalid, false
+	}
+	if x.attrs.Str("qdtype") == "uint8" {
+		return dtype.Uint8, true
+	}
+	return dtype.Int8, true
+}
+
 func (x *example) call(t dtype.DType) *Call {
 	c := &Call{Op: x.op, T: t, Attrs: opspec.Attrs{"math": "gpu"}, Inputs: map[string]Array{},
 		Outputs: map[string]OutSpec{}}
@@ -265,14 +301,21 @@ func (x *example) call(t dtype.DType) *Call {
 		c.Attrs[n] = v
 	}
 	for n, l := range x.in {
-		c.Inputs[n] = Array{l.shape, inputDType(x.op, n, t), append([]float64(nil), l.x...)}
+		d := inputDType(x.op, n, t)
+		if q, ok := x.quantizedDType(); ok && (n == "q" || n == "zero_point") {
+			d = q
+		}
+		c.Inputs[n] = Array{l.shape, d, append([]float64(nil), l.x...)}
 		for i, v := range l.x {
-			d := c.Inputs[n].DType
 			c.Inputs[n].X[i] = d.Float64(d.Bits(v))
 		}
 	}
 	for n, l := range x.want {
-		c.Outputs[n] = OutSpec{l.shape, outputDType(x.op, n, t)}
+		d := outputDType(x.op, n, t)
+		if q, ok := x.quantizedDType(); ok && n == "q" {
+			d = q
+		}
+		c.Outputs[n] = OutSpec{l.shape, d}
 	}
 	return c
 }

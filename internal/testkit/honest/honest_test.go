@@ -24,6 +24,7 @@ const catalogueOps = `relu leaky_relu elu gelu gelu_tanh silu sigmoid tanh softp
 	embedding gather scatter_add topk
 	conv1d conv2d depthwise_conv2d max_pool2d avg_pool2d
 	quantize_tensor quantize_row quantize_group quantize_fp8_row dequantize_tensor dequantize_row dequantize_group
+	quantize_static_tensor quantize_static_row dequantize_affine_tensor dequantize_affine_row
 	moe_routing`
 
 func TestOpsAreComplete(t *testing.T) {

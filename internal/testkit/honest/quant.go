@@ -97,8 +97,11 @@ func quantizeFP8Row(e *eval) {
 	}
 }
 
-// dequantise makes an op of the rule which scale element (r, c) has.
-func dequantize(scaleAt func(e *eval, r, c, cols int) int) func(*eval) {
+// scaleRule says which scale element (r, c) has.
+type scaleRule func(e *eval, r, c, cols int) int
+
+// dequantize makes an op of the rule which scale an element has.
+func dequantize(scaleAt scaleRule) func(*eval) {
 	return func(e *eval) {
 		a, ok := e.in("q", 2)
 		s := e.call.Inputs["scale"]
@@ -126,4 +129,62 @@ func dequantRow(_ *eval, r, _, _ int) int { return r }
 func dequantGroup(e *eval, r, c, cols int) int {
 	g := max(e.int("group", 32), 1)
 	return r*((cols+g-1)/g) + c/g
+}
+
+// withZeroPoint evaluates f for each element of the input of that name with its scale and zero point.
+func withZeroPoint(from, to string, scaleAt scaleRule, f func(e *eval, x, scale, zero float64) float64) func(*eval) {
+	return func(e *eval) {
+		a, ok := e.in(from, 2)
+		scale, ok2 := e.in("scale", 1)
+		zero, ok3 := e.in("zero_point", 1)
+		if !ok || !ok2 || !ok3 {
+			return
+		}
+		out := e.out(to, len(a.X))
+		if out == nil {
+			return
+		}
+		cols := a.Shape[1]
+		for i, v := range a.X {
+			j := scaleAt(e, i/cols, i%cols, cols)
+			if j >= len(scale.X) || j >= len(zero.X) {
+				e.fail("scale has shape %s and zero_point %s for %s of shape %s", scale.Shape, zero.Shape, from, a.Shape)
+				return
+			}
+			out[i] = f(e, v, scale.X[j], zero.X[j])
+		}
+	}
+}
+
+// quantizeStatic is round(x/scale)+zero, by division or reciprocal (AltMain), the zero point added before (AltFold) or
+// after rounding, to even or half away from zero (AltPad).
+func quantizeStatic(scaleAt scaleRule) func(*eval) {
+	return withZeroPoint("input", "q", scaleAt, func(e *eval, x, scale, zero float64) float64 {
+		round := math.RoundToEven
+		if e.alt(AltPad) {
+			round = math.Round
+		}
+		y := 0.0
+		if e.alt(AltMain) {
+			y = e.Mul(x, e.Div(1, scale))
+		} else {
+			y = e.Div(x, scale)
+		}
+		if e.alt(AltFold) {
+			y = round(e.Add(y, zero))
+		} else {
+			y = round(y) + zero
+		}
+		low, high := -128.0, 127.0
+		if e.text("qdtype", "int8") == "uint8" {
+			low, high = 0, 255
+		}
+		return min(max(y, low), high)
+	})
+}
+
+func dequantizeAffine(scaleAt scaleRule) func(*eval) {
+	return withZeroPoint("q", "output", scaleAt, func(e *eval, q, scale, zero float64) float64 {
+		return e.Mul(e.Sub(q, zero), scale)
+	})
 }
