@@ -256,7 +256,7 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 				maskedNaN = maskedNaN || v-v != 0
 				continue
 			}
-			s.add(c.mul(w.p[j-lo], c.input(v)))
+			s.add(c.mul(c.operand(w.p[j-lo]), c.operand(c.input(v))))
 		}
 		o := c.divLeast(s.total(&c.arith), w.total, w.least)
 		if o.v == o.v {

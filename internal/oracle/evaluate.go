@@ -69,6 +69,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	}
 	c := &call{T: d, dims: sizes.dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
 	c.arith = newArith(d, attrs.Str("math"))
+	c.setCompute(d, attrs.Str("compute"))
 	for name, t := range inputs {
 		c.in[name] = operand{x: decoded(t), shape: t.Shape, d: t.DType}
 	}
@@ -113,6 +114,9 @@ func checkAttrs(op *Op, attrs opspec.Attrs) (opspec.Attrs, error) {
 	for i := range op.Schema.Attrs {
 		a := &op.Schema.Attrs[i]
 		v, ok := attrs[a.Name]
+		if !ok && a.Quiet {
+			v, ok = a.DefaultValue(), true
+		}
 		if !ok {
 			return nil, diag.Errorf(InputMismatch, "", "op %s: attribute %q is missing", op.Name, a.Name)
 		}

@@ -13,6 +13,9 @@ import (
 // tensorCore returns the smallest normal value of the case's type if operands of it may go through tensor cores, else
 // 0.
 func (c *call) tensorCore() float64 {
+	if c.tf32 {
+		return flushFloat
+	}
 	if c.narrow > 0 && c.T != dtype.Float32 && c.T != dtype.Float64 {
 		return c.T.SmallestNormal()
 	}

@@ -132,6 +132,7 @@ func (m *arith) deviationsRow(x []float64) deviations {
 	if top >= m.limit { // a difference from a running mean may itself overflow
 		out.mean.w = clsPosInf | clsNegInf | clsNaN
 	}
+	out.square = m.storedSquares(out.square, x, mu)
 	return out
 }
 

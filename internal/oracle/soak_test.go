@@ -35,6 +35,7 @@ type trials struct {
 	d      dtype.DType
 	values []string
 	shapes []string // taken in turn
+	attrs  opspec.Attrs
 	byKind map[string]*gen.Stream
 }
 
@@ -88,7 +89,7 @@ func (ts *trials) next(i int) (*trial, error) {
 		var err error
 		s, err = gen.Cases(ts.op.Schema, gen.Strategy{
 			Shapes: shapes, Values: values, DTypes: []dtype.DType{ts.d}, MaxElems: limit,
-			Layouts: []tensor.Layout{tensor.Contiguous},
+			Layouts: []tensor.Layout{tensor.Contiguous}, Attrs: ts.attrs,
 		}, 20260101)
 		if err != nil {
 			return nil, err

@@ -65,6 +65,9 @@ func (s *sum) addExact(x []float64) {
 
 // gamma returns n·u/(1-n·u), the growth of n roundings (Higham, Lemma 3.1).
 func (m *arith) gamma(n int) float64 {
+	if m.accU > 0 {
+		return m.narrowGamma(n)
+	}
 	g := float64(float64(n) * m.u)
 	if g >= 0.5 {
 		return 2 * g
@@ -108,5 +111,5 @@ func (s *sum) total(m *arith) num {
 		return num{v: v, w: possible &^ classOf(v)}
 	}
 	e := s.e + float64(m.gamma(s.n-1)*top) + float64(float64(s.n)*m.tiny)
-	return num{v: v, e: e, w: possible &^ clsFinite}
+	return m.stored(num{v: v, e: e, w: possible &^ clsFinite})
 }
