@@ -24,7 +24,12 @@ func Evaluate(
 	if err != nil {
 		return nil, err
 	}
-	if err := op.ref(c); err != nil {
+	return c.evaluate(op.ref)
+}
+
+// evaluate runs a reference and returns what it filled in.
+func (c *call) evaluate(ref func(c *call) error) (map[string]*compare.Want, error) {
+	if err := ref(c); err != nil {
 		return nil, err
 	}
 	wants := make(map[string]*compare.Want, len(c.outs))
@@ -43,6 +48,7 @@ type call struct {
 	attrs opspec.Attrs
 	in    map[string]operand
 	outs  map[string]*result
+	shift int // positions by which an alternative shifts the mask of attention
 }
 
 // An operand is one input in row-major order.
