@@ -14,8 +14,8 @@ import (
 )
 
 // This file implements the second look at a diagnosis by another contract. One case is weak evidence: a sum that lacks
-// one of a thousand terms may lie within the rounding of a 16-bit type. So the candidate runs a few more cases, the same
-// for every case that fails, and the alternative has to hold for all of them.
+// one of a thousand terms may lie within the rounding of a 16-bit type. So the candidate runs a few more cases, the
+// same for every case that fails, and the alternative has to hold for all of them.
 
 const (
 	// probeCases is how many cases are run, and probeElems how large their inputs may be, in turn. Long sums have wide

@@ -272,8 +272,8 @@ func TestEveryFormulaAlternative(t *testing.T) {
 	}
 }
 
-// TestBrokenKernelsMatchNoContract: what lacks a term, a tile or an element keeps no other contract, even where one case
-// of it could pass for the rounding of a narrow type.
+// TestBrokenKernelsMatchNoContract: what lacks a term, a tile or an element keeps no other contract, even where one
+// case of it could pass for the rounding of a narrow type.
 func TestBrokenKernelsMatchNoContract(t *testing.T) {
 	for _, o := range oracle.Ops() {
 		for _, d := range o.Schema.AllowedDTypes() {
@@ -336,8 +336,8 @@ def mm(inputs):
     return cut(inputs["a"]) @ cut(inputs["b"])
 `
 
-// TestTF32IsSaid is the whole way: a float32 product in TF32 fails, its failure names TF32 and the line that permits it,
-// and with that line it passes.
+// TestTF32IsSaid is the whole way: a float32 product in TF32 fails, its failure names TF32 and the line that permits
+// it, and with that line it passes.
 func TestTF32IsSaid(t *testing.T) {
 	const text = "\n[[ops]]\nname = \"matmul\"\ncandidate = \"mm.py:mm\"\ndtypes = [\"float32\"]\nvalues = \"normal\"\n"
 	for _, more := range []string{"", "attributes = { compute = \"tf32\" }\n"} {

@@ -183,8 +183,8 @@ func (s *Schema) DefaultAttrs() Attrs {
 	return out
 }
 
-// CaseAttrs returns attrs, which are complete, as a case lists them: in the order of the schema, without quiet ones that
-// have their default. So an attribute that is added to a schema later leaves the texts of its cases as they were.
+// CaseAttrs returns attrs, which are complete, as a case lists them: in the order of the schema, without quiet ones
+// that have their default. So an attribute that is added to a schema later leaves the texts of its cases as they were.
 func (s *Schema) CaseAttrs(attrs Attrs) []AttrValue {
 	var out []AttrValue
 	for i := range s.Attrs {

@@ -215,10 +215,11 @@ func FuzzParseCase(f *testing.F) {
 	})
 }
 
-// TestQuietAttributesAreLeftOut holds an attribute that was added later to the texts of older cases: with its default it
-// is not listed, with another value it is, and what is listed reads back to the same attributes.
+// TestQuietAttributesAreLeftOut holds an attribute that was added later to the texts of older cases: with its default
+// it is not listed, with another value it is, and what is listed reads back to the same attributes.
 func TestQuietAttributesAreLeftOut(t *testing.T) {
-	s := &Schema{Name: "op", Inputs: []Input{{Name: "x", Dims: []string{"N"}}}, Dims: []Dim{{Name: "N", Candidates: []int{1}}},
+	s := &Schema{
+		Name: "op", Inputs: []Input{{Name: "x", Dims: []string{"N"}}}, Dims: []Dim{{Name: "N", Candidates: []int{1}}},
 		Attrs: []Attr{
 			{Name: "k", Kind: Int, Values: []any{1, 2}},
 			{Name: "mode", Kind: String, Values: []any{"plain", "wide"}, Fixed: true, Quiet: true},

@@ -66,7 +66,8 @@ func setting(name, value string) string {
 	return fmt.Sprintf("if intended, set attributes = { %s = %s } for this op in gpuemu.toml", name, value)
 }
 
-// Alternatives returns the contracts to try on outputs that fail a case of op with these attributes (complete) and type.
+// Alternatives returns the contracts to try on outputs that fail a case of op with these attributes, which are
+// complete, and this type.
 func Alternatives(op *Op, attrs opspec.Attrs, d dtype.DType) []Alternative {
 	var all []Alternative
 	for _, f := range []func(*Op, opspec.Attrs, dtype.DType) []Alternative{
@@ -271,13 +272,11 @@ func masks(op *Op, attrs opspec.Attrs, _ dtype.DType) []Alternative {
 		})
 		for _, by := range []int{1, -1} {
 			all = append(all, Alternative{
-				Name: fmt.Sprintf("mask-shift%+d", by), Matches: fmt.Sprintf("a mask shifted by %+d", by), Advice: "every row sees the keys of the " +
-					"next position; compare with key <= query, its own key included",
+				Name: fmt.Sprintf("mask-shift%+d", by), Matches: fmt.Sprintf("a mask shifted by %+d", by),
+				Advice: "a row sees the keys up to its own position, that one included: key <= query",
 				change: func(c *call) bool { c.shift = by; return true },
 			})
 		}
-		all[len(all)-1].Advice = "every row sees the keys of the previous position; compare with key <= query, its own key " +
-			"included"
 	}
 	if window > 0 {
 		for _, w := range []int{window + 1, window - 1} {

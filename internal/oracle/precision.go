@@ -159,8 +159,8 @@ func (m *arith) tf32Overflow(p *product, a, b matrix, s dotShape) {
 
 // narrowGamma is gamma for sums that accumulate in a type of unit roundoff accU. The worst case, n·u, says nothing
 // about sums as long as they are in practice. Roundings to nearest have no common sign, so that n of them add up like
-// √n (u/√3 each); the factor is well above what sums of ordinary values show. It serves to recognize such sums, never to
-// accept them.
+// √n (u/√3 each); the factor is well above what sums of ordinary values show. It serves to recognize such sums, never
+// to accept them.
 func (m *arith) narrowGamma(n int) float64 {
 	return float64(m.accU * (3 + float64(1.5*math.Sqrt(float64(max(n, 0))))))
 }
