@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,12 +32,17 @@ type explained struct {
 // casesOf returns n cases of an op with ordinary values.
 func casesOf(t *testing.T, op string, d dtype.DType, attrs opspec.Attrs, n int) []*explained {
 	t.Helper()
+	return casesWith(t, op, "normal", d, attrs, n)
+}
+
+func casesWith(t *testing.T, op, values string, d dtype.DType, attrs opspec.Attrs, n int) []*explained {
+	t.Helper()
 	s, ok := catalogueSubject(op)
 	if !ok {
 		t.Fatalf("no op %q", op)
 	}
 	s.attrs = attrs
-	stream, err := gen.Cases(s.schema, gen.Strategy{Values: "normal", DTypes: []dtype.DType{d}, MaxElems: 8192,
+	stream, err := gen.Cases(s.schema, gen.Strategy{Values: values, DTypes: []dtype.DType{d}, MaxElems: 8192,
 		Attrs: attrs, Layouts: []tensor.Layout{tensor.Contiguous}}, 7)
 	if err != nil {
 		t.Fatal(err)
@@ -269,6 +275,81 @@ func TestEveryFormulaAlternative(t *testing.T) {
 				t.Errorf("of %d failing cases: %v, want %q", fails, said, tt.want)
 			}
 		})
+	}
+}
+
+// flushing is a candidate whose outputs have no subnormal values.
+type flushing struct{ runner.Runner }
+
+func (f flushing) Run(ctx context.Context, call *runner.Call) (*runner.Reply, error) {
+	reply, err := f.Runner.Run(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range reply.Outputs {
+		x := o.Tensor.Float64s()
+		for i, v := range x {
+			if math.Abs(v) < o.Tensor.DType.SmallestNormal() {
+				x[i] = 0
+			}
+		}
+		dtype.Encode(o.Tensor.Data, o.Tensor.DType, x)
+	}
+	return reply, nil
+}
+
+// TestFlushedSubnormalsAreNamed: float16 and float64 contracts keep subnormal values, float32 ones under math = "ieee".
+func TestFlushedSubnormalsAreNamed(t *testing.T) {
+	for _, tt := range []struct {
+		d      dtype.DType
+		values string
+		attrs  opspec.Attrs
+		want   string
+	}{
+		{dtype.Float16, "normal", nil, "subnormal values of float16 flushed to zero"},
+		{dtype.Float32, "boundary", opspec.Attrs{"math": "ieee"}, "approximate functions or flushed subnormals"},
+	} {
+		cases := casesWith(t, "mul", tt.values, tt.d, tt.attrs, 20)
+		fails, said := sayings(t, cases, flushing{valued{cases[0].subject.entry, ""}})
+		if fails == 0 || 2*said[tt.want] < fails || said[""]+said[tt.want] != fails {
+			t.Errorf("%s: of %d failing cases: %v, want %q", tt.d, fails, said, tt.want)
+		}
+	}
+}
+
+// TestOneCaseAlone: where the candidate cannot be run again, a case that shows little by itself says nothing.
+func TestOneCaseAlone(t *testing.T) {
+	for _, tt := range []struct {
+		op   string
+		d    dtype.DType
+		m    machine
+		want string // "": nothing may be said
+	}{
+		{"matmul", dtype.Float32, machine{style: honest.PrecisionStyles("tf32")[0]}, "products in TF32"},
+		{"matmul", dtype.Float16, machine{style: honest.Style{Fault: honest.NarrowAcc}}, ""},
+		{"matmul", dtype.BFloat16, machine{style: honest.Style{Fault: honest.DropTerm}}, ""},
+		{"gelu", dtype.Float32, machine{op: "gelu_tanh"}, "the tanh approximation of gelu"},
+	} {
+		fails, named := 0, 0
+		for _, e := range casesOf(t, tt.op, tt.d, nil, 10) {
+			reply, err := tt.m.Run(t.Context(), e.subject.call(e.c, e.inputs, false))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res := &verdict.Result{}
+			if err := e.subject.judge(res, e.c, reply.Outputs, e.wants, observed{inputs: e.inputs}); err != nil {
+				t.Fatal(err)
+			}
+			if res.Verdict == verdict.Fail {
+				fails++
+				if strings.Contains(res.Message, "the output matches "+tt.want) {
+					named++
+				}
+			}
+		}
+		if fails == 0 || tt.want == "" && named > 0 || tt.want != "" && 2*named < fails {
+			t.Errorf("%s of %s: %d of %d failing cases say that the output matches %q", tt.op, tt.d, named, fails, tt.want)
+		}
 	}
 }
 

@@ -24,6 +24,8 @@ type Alternative struct {
 	// Advice says what to do: the line of gpuemu.toml that asks for this contract where it is intended, or what to
 	// change in the kernel.
 	Advice string
+	// Repeated: one case does not show it, because faults of other kinds pass for it too often.
+	Repeated bool
 
 	attrs  opspec.Attrs        // attributes that differ
 	ref    func(c *call) error // another formula; nil: that of the operator
@@ -103,7 +105,7 @@ func precisions(op *Op, attrs opspec.Attrs, d dtype.DType) []Alternative {
 		}
 		if slices.Contains(summing, op.Family) {
 			all = append(all, Alternative{
-				Name: "narrow-accumulation", Matches: "sums accumulated in " + d.String(),
+				Name: "narrow-accumulation", Matches: "sums accumulated in " + d.String(), Repeated: true,
 				Advice: "accumulate in float32; no setting permits it, because the error grows with the length of the sum",
 				change: func(c *call) bool {
 					c.setCompute(d, "storage")
