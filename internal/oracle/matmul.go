@@ -148,8 +148,8 @@ func (c *call) fp8Matmul() error {
 }
 
 func matmulOps() []*Op {
-	const anyOrder = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, tf32 only " +
-		"by compute = tf32; "
+	const anyOrder = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, tf32 " +
+		"only by compute = tf32; "
 	dims := func(extra ...opspec.Dim) []opspec.Dim {
 		return append(extra,
 			opspec.Dim{Name: "M", Candidates: []int{1, 2, 7, 16, 64, 128}, Empty: true, Tile: 64},
