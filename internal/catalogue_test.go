@@ -5,6 +5,7 @@ package internal_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -25,7 +26,12 @@ func TestOpsPage(t *testing.T) {
 	const head = "# The built-in operators\n\nName (and aliases), formula, inputs with their dimensions, " +
 		"attributes with their defaults, and the contract: what an\nimplementation may do, hence what the error bound " +
 		"covers. `gpuemu ops NAME` shows the whole schema. This page is\ngenerated from the catalogue: `make generate`.\n\n"
-	testkit.Golden(t, "../docs/ops.md", append([]byte(head), stdout.Bytes()...))
+	// The attribute compute is explained once: every operator has it, and the table leaves it out.
+	precision, err := os.ReadFile("testdata/precision.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Golden(t, "../docs/ops.md", []byte(head+string(precision)+"## Catalogue\n\n"+stdout.String()))
 }
 
 // layoutDocs say what each memory layout is; the test fails when one has no sentence.

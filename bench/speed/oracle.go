@@ -68,10 +68,7 @@ func newCase(op *oracle.Op, d dtype.DType, values string, dims map[string]int) (
 		name := op.Schema.Dims[i].Name
 		c.Dims = append(c.Dims, opspec.DimValue{Name: name, Value: dims[name]})
 	}
-	for i := range op.Schema.Attrs {
-		name := op.Schema.Attrs[i].Name
-		c.Attrs = append(c.Attrs, opspec.AttrValue{Name: name, Value: attrs[name]})
-	}
+	c.Attrs = op.Schema.CaseAttrs(attrs)
 	for i := range op.Schema.Inputs {
 		in := &op.Schema.Inputs[i]
 		c.Inputs = append(c.Inputs, opspec.CaseInput{

@@ -87,6 +87,7 @@ type executor struct {
 	mu         sync.Mutex // guards the maps
 	candidates map[*subject]runner.Runner
 	references map[*subject]runner.Runner
+	probes     map[string]*probes // by op and dtype; see confirm
 }
 
 // purpose says what an executor is for.

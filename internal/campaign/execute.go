@@ -79,7 +79,9 @@ func (x *executor) attempt(
 		return nil
 	}
 	reply, err := invoke(ctx, x.candidate(s), s.call(c, inputs, false))
-	seen := observed{}
+	seen := observed{inputs: inputs, confirm: func(alternative string) evidence {
+		return x.confirm(ctx, s, c.DType, alternative)
+	}}
 	if err == nil {
 		seen.modified, seen.findings, seen.dropped = reply.Modified, reply.Findings, reply.Dropped
 		if s.asksTwice() {

@@ -113,9 +113,7 @@ func (s *subject) caseOfTensors(
 		for i := range s.schema.Dims {
 			c.Dims = append(c.Dims, opspec.DimValue{Name: s.schema.Dims[i].Name, Value: dims[s.schema.Dims[i].Name]})
 		}
-		for i := range s.schema.Attrs {
-			c.Attrs = append(c.Attrs, opspec.AttrValue{Name: s.schema.Attrs[i].Name, Value: all[s.schema.Attrs[i].Name]})
-		}
+		c.Attrs = s.schema.CaseAttrs(all)
 		return s.schema, c
 	}
 	schema := sizeSchema(s.name, c.Inputs)

@@ -29,6 +29,9 @@ type expected struct {
 
 // observed is what is known of an execution beside its outputs.
 type observed struct {
+	inputs map[string]*tensor.Tensor // what the outputs were computed from; nil: no diagnosis by other contracts
+	// confirm runs further cases to tell whether an alternative holds for the candidate; nil: it cannot be run here.
+	confirm  func(alternative string) evidence
 	modified []string          // inputs that the candidate wrote to; nil: not known
 	second   []tensor.Named    // outputs of a second execution; nil: there was none
 	batches  []batch           // executions on other batches
@@ -63,7 +66,8 @@ func (s *subject) judge(
 		s.conclude(res, run, false)
 		return nil
 	}
-	decided, vacuous := false, ""
+	decided, explained, vacuous := false, false, ""
+	var found *compare.Finding
 	for i, w := range wants {
 		opt, err := s.rules.options(w.want.DType, c.DType, w.want.Bound != nil || w.want.Ties != nil)
 		if err != nil {
@@ -77,6 +81,14 @@ func (s *subject) judge(
 		rep, err := compare.Compare(matched[i], w.want, opt)
 		if err != nil {
 			return fmt.Errorf("output %q: %w", w.name, err)
+		}
+		if rep.Verdict == compare.Fail && rep.Regime == compare.Bound && len(run.modified) == 0 {
+			if !explained { // one sentence for all outputs
+				found, explained = s.explain(c, &run, matched, wants, rep.Stats.MaxRatio), true
+			}
+			if found != nil {
+				rep.Findings = slices.Insert(rep.Findings, 0, *found)
+			}
 		}
 		out := outputOf(w.name, rep)
 		out.Constant = constant(matched[i])

@@ -307,7 +307,7 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 		}
 		res.Duration, res.Time = time.Since(start), s.executor.engine.Now()
 	}()
-	run := observed{findings: sub.Findings, second: sub.Again}
+	run := observed{inputs: in.inputs, findings: sub.Findings, second: sub.Again}
 	if f := sub.Failure; f != nil {
 		res.Verdict, res.Reason, res.Message, res.Hint, res.Stderr = blame(f.Reason), f.Reason, f.Msg, f.Hint, f.Stderr
 		subj.conclude(res, run, false)

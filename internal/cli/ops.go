@@ -293,8 +293,9 @@ func opsMarkdown(t *terminal, ops []*oracle.Op) {
 			inputs = append(inputs, text)
 		}
 		for i := range op.Schema.Attrs {
-			a := &op.Schema.Attrs[i]
-			attrs = append(attrs, fmt.Sprintf("%s=%v", a.Name, a.DefaultValue()))
+			if a := &op.Schema.Attrs[i]; !a.Quiet {
+				attrs = append(attrs, fmt.Sprintf("%s=%v", a.Name, a.DefaultValue()))
+			}
 		}
 		t.print(fmt.Sprintf("| %s | %s | %s | %s | %s |", name, cell(op.Doc), cell(strings.Join(inputs, ", ")),
 			cell(strings.Join(attrs, ", ")), cell(op.Contract)))

@@ -107,7 +107,8 @@ func opKeys(o *Op) []key {
 		{"invariants", docInvariants, invariants(&o.Invariants, &o.InvariantsOff)},
 		{"schema", "what cases are generated from: an operator of the catalogue, or a table [ops.schema] of the form that " +
 			"gpuemu ops NAME --format json shows", opSchema(o)},
-		{"attributes", "attributes of the schema that are not drawn", scalars(&o.Attributes)},
+		{"attributes", "attributes of the schema that are not drawn, such as compute = \"storage\"",
+			scalars(&o.Attributes)},
 		{"kwargs", "further arguments of candidate and reference", arguments(&o.Kwargs)},
 		{"timeout", "time limit of one call, in seconds", duration(&o.Timeout)},
 		{"env", "environment variables of candidate and reference", environment(&o.Env)},

@@ -199,10 +199,7 @@ func (s *Stream) Case(i int) (opspec.Case, error) {
 			out.Dims = append(out.Dims, opspec.DimValue{Name: d.Name, Value: choice.dims[d.Name]})
 		}
 	}
-	for k := range s.schema.Attrs {
-		name := s.schema.Attrs[k].Name
-		out.Attrs = append(out.Attrs, opspec.AttrValue{Name: name, Value: choice.attrs[name]})
-	}
+	out.Attrs = s.schema.CaseAttrs(choice.attrs)
 	for k := range s.schema.Inputs {
 		in := &s.schema.Inputs[k]
 		elem, err := in.ElemType(out.DType, choice.attrs)

@@ -46,6 +46,7 @@ func attentionLike() *opspec.Schema {
 			{Name: "eps", Kind: opspec.Float, Values: []any{1e-5, 1e-3}}, {Name: "causal", Kind: opspec.Bool,
 				Values: []any{false, true}},
 			{Name: "mode", Kind: opspec.String, Values: []any{"none", "tanh"}, Fixed: true},
+			{Name: "compute", Kind: opspec.String, Values: []any{"plain", "wide"}, Fixed: true, Quiet: true},
 		},
 	}
 }
@@ -554,6 +555,10 @@ func TestInputsErrors(t *testing.T) {
 		{"attrs", func(c *opspec.Case) { c.Attrs = nil }, CaseMismatch, "case has 0 attributes"},
 		{"attr type", func(c *opspec.Case) { c.Attrs[0].Value = 1.0 }, CaseMismatch,
 			`attribute 0 is "window" = 1, want "window" of type int`},
+		{"attr left out", func(c *opspec.Case) { c.Attrs = c.Attrs[:4] }, CaseMismatch, "case has 4 attributes"},
+		{"quiet attr with its default", func(c *opspec.Case) {
+			c.Attrs = append(c.Attrs, opspec.AttrValue{Name: "compute", Value: "plain"})
+		}, CaseMismatch, "case has 6 attributes and 8 inputs, the schema 5 and 8"},
 		{"attr nil", func(c *opspec.Case) { c.Attrs[0].Value = nil }, CaseMismatch, `attribute 0`},
 		{"dims", func(c *opspec.Case) { c.Dims = c.Dims[1:] }, opspec.DimInvalid, `dim "B" has no value`},
 		{"relation", func(c *opspec.Case) { c.Dims[5].Value = 9 }, opspec.RelationFailed, `"D % 8 == 0"`},
@@ -589,6 +594,21 @@ func TestInputsErrors(t *testing.T) {
 		if _, err := Inputs(s, c); diag.CodeOf(err) != EmptyDomain || !strings.Contains(err.Error(), "input") {
 			t.Errorf("Inputs with domain %+v of %s = %v, want %s", in.Domain, in.DType, err, EmptyDomain)
 		}
+	}
+}
+
+// TestQuietAttributeInCases: a case lists a quiet attribute that is not at its default, and only then.
+func TestQuietAttributeInCases(t *testing.T) {
+	s := attentionLike()
+	plain := mustCase(t, mustCases(t, s, Strategy{}, 1), 0)
+	wide := mustCase(t, mustCases(t, s, Strategy{Attrs: opspec.Attrs{"compute": "wide"}}, 1), 0)
+	if strings.Contains(plain.String(), "compute") || !strings.Contains(wide.String(), "mode:none,compute:wide ") {
+		t.Errorf("cases are %q and %q", plain, wide)
+	}
+	mustInputs(t, s, wide)
+	same := mustCase(t, mustCases(t, s, Strategy{Attrs: opspec.Attrs{"compute": "plain"}}, 1), 0)
+	if same.String() != plain.String() {
+		t.Errorf("case with the default given is %q, want %q", same, plain)
 	}
 }
 

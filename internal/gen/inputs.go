@@ -74,14 +74,16 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) error {
 	if !slices.Contains(s.AllowedDTypes(), c.DType) {
 		return fail("operator %q does not take dtype %s", s.Name, c.DType)
 	}
-	if len(c.Attrs) != len(s.Attrs) || len(c.Inputs) != len(s.Inputs) {
+	listed := s.CaseAttrs(withDefaults(s, c.Attrs))
+	if len(c.Attrs) != len(listed) || len(c.Inputs) != len(s.Inputs) {
 		return fail("case has %d attributes and %d inputs, the schema %d and %d",
-			len(c.Attrs), len(c.Inputs), len(s.Attrs), len(s.Inputs))
+			len(c.Attrs), len(c.Inputs), len(listed), len(s.Inputs))
 	}
-	for i := range s.Attrs {
-		if want := &s.Attrs[i]; c.Attrs[i].Name != want.Name || !kindMatches(want.EffectiveKind(), c.Attrs[i].Value) {
+	for i, got := range c.Attrs {
+		a, ok := s.Attr(listed[i].Name)
+		if !ok || got.Name != a.Name || !kindMatches(a.EffectiveKind(), got.Value) {
 			return fail("attribute %d is %q = %v, want %q of type %s",
-				i, c.Attrs[i].Name, c.Attrs[i].Value, want.Name, want.EffectiveKind())
+				i, got.Name, got.Value, a.Name, a.EffectiveKind())
 		}
 	}
 	shapes, _, err := prog.Resolve(c.DimMap(), c.AttrMap())
@@ -106,6 +108,17 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) error {
 		}
 	}
 	return nil
+}
+
+// withDefaults returns every attribute of the schema: as the case gives it, else its default.
+func withDefaults(s *opspec.Schema, given []opspec.AttrValue) opspec.Attrs {
+	all := s.DefaultAttrs()
+	for _, a := range given {
+		if _, ok := all[a.Name]; ok {
+			all[a.Name] = a.Value
+		}
+	}
+	return all
 }
 
 func kindMatches(k opspec.AttrKind, v any) bool {

@@ -183,6 +183,19 @@ func (s *Schema) DefaultAttrs() Attrs {
 	return out
 }
 
+// CaseAttrs returns attrs, which are complete, as a case lists them: in the order of the schema, without quiet ones
+// that have their default. So an attribute that is added to a schema later leaves the texts of its cases as they were.
+func (s *Schema) CaseAttrs(attrs Attrs) []AttrValue {
+	var out []AttrValue
+	for i := range s.Attrs {
+		a := &s.Attrs[i]
+		if v := attrs[a.Name]; !a.Quiet || v != a.DefaultValue() {
+			out = append(out, AttrValue{Name: a.Name, Value: v})
+		}
+	}
+	return out
+}
+
 // ResolveAttrs returns every attribute of the schema: the given text where there is one, else the default.
 // Numbers need not be among Attr.Values, which are samples; strings must, because they select a variant.
 func (s *Schema) ResolveAttrs(given map[string]string) (Attrs, error) {

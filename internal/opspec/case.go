@@ -23,10 +23,11 @@ const GenVersion = 1
 //
 //	softmax dtype=float32 dims=B:4,S:16,H:257 attrs=axis:-1 in=input:float32[4,16,257]:strided:offset seed=88 gen=1
 //
-// Fields are separated by one space and stand in this order; dims and attrs are left out when empty; "in=" is
-// repeated for each input (name, dtype, shape, layout, value distribution). Names that are not made of letters,
-// digits and _ . / - alone are written as Go string literals. Floats are the shortest decimal that reads back
-// to the same float64 and always have a point, an exponent or the word Inf, which tells them from integers.
+// Fields are separated by one space and stand in this order; dims and attrs are left out when empty, and so is a quiet
+// attribute that has its default (Schema.CaseAttrs); "in=" is repeated for each input (name, dtype, shape, layout,
+// value distribution). Names that are not made of letters, digits and _ . / - alone are written as Go string literals.
+// Floats are the shortest decimal that reads back to the same float64 and always have a point, an exponent or the word
+// Inf, which tells them from integers.
 type Case struct {
 	Op     string
 	DType  dtype.DType

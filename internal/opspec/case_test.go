@@ -214,3 +214,50 @@ func FuzzParseCase(f *testing.F) {
 		}
 	})
 }
+
+// TestQuietAttributesAreLeftOut holds an attribute that was added later to the texts of older cases: with its default
+// it is not listed, with another value it is, and what is listed reads back to the same attributes.
+func TestQuietAttributesAreLeftOut(t *testing.T) {
+	s := &Schema{
+		Name: "op", Inputs: []Input{{Name: "x", Dims: []string{"N"}}}, Dims: []Dim{{Name: "N", Candidates: []int{1}}},
+		Attrs: []Attr{
+			{Name: "k", Kind: Int, Values: []any{1, 2}},
+			{Name: "mode", Kind: String, Values: []any{"plain", "wide"}, Fixed: true, Quiet: true},
+			{Name: "eps", Kind: Float, Values: []any{0.5}, Quiet: true},
+		}}
+	for _, tt := range []struct {
+		attrs Attrs
+		want  string
+	}{
+		{Attrs{"k": int64(1), "mode": "plain", "eps": 0.5}, "op dtype=float32 attrs=k:1 seed=3 gen=1"},
+		{Attrs{"k": int64(2), "mode": "wide", "eps": 0.5}, "op dtype=float32 attrs=k:2,mode:wide seed=3 gen=1"},
+		{Attrs{"k": int64(1), "mode": "plain", "eps": 0.25}, "op dtype=float32 attrs=k:1,eps:0.25 seed=3 gen=1"},
+	} {
+		c := Case{Op: "op", DType: dtype.Float32, Attrs: s.CaseAttrs(tt.attrs), Seed: 3, Gen: GenVersion}
+		if got := c.String(); got != tt.want {
+			t.Errorf("case of %v = %q, want %q", tt.attrs, got, tt.want)
+		}
+		back, err := ParseCase(tt.want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := s.DefaultAttrs()
+		for name, v := range back.AttrMap() {
+			all[name] = v
+		}
+		if !reflect.DeepEqual(all, tt.attrs) {
+			t.Errorf("attributes of %q = %v, want %v", tt.want, all, tt.attrs)
+		}
+	}
+	data, err := s.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := ParseSchema(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !back.Attrs[1].Quiet || back.Attrs[0].Quiet {
+		t.Errorf("quiet is lost in JSON: %s", data)
+	}
+}

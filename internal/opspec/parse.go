@@ -191,6 +191,7 @@ func (r *jsonReader) attr(s *Schema, n *jsonNode, path string) error {
 			return err
 		})},
 		{"fixed", r.boolean(&a.Fixed)},
+		{"quiet", r.boolean(&a.Quiet)},
 		{"doc", r.str(&a.Doc)},
 	})
 	a.normalise()
@@ -318,6 +319,7 @@ type (
 		Default any    `json:"default,omitempty"`
 		Values  []any  `json:"values,omitempty"`
 		Fixed   bool   `json:"fixed,omitempty"`
+		Quiet   bool   `json:"quiet,omitempty"`
 		Doc     string `json:"doc,omitempty"`
 	}
 )
@@ -352,7 +354,7 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 		j.Output, j.Outputs = &j.Outputs[0], nil
 	}
 	for _, a := range s.Attrs {
-		x := attrJSON{Name: a.Name, Kind: a.EffectiveKind().String(), Fixed: a.Fixed, Doc: a.Doc}
+		x := attrJSON{Name: a.Name, Kind: a.EffectiveKind().String(), Fixed: a.Fixed, Quiet: a.Quiet, Doc: a.Doc}
 		if a.Default != nil {
 			x.Default = jsonScalar(a.Default)
 		}

@@ -241,6 +241,7 @@ type Attr struct {
 	Default any      // nil: Values[0]
 	Values  []any    // what gen draws from, first = default; kind String: also all that is allowed
 	Fixed   bool     // chooses a contract, not a case: generators keep the default
+	Quiet   bool     // left out of the text of a case where it has its default
 	Doc     string
 }
 

@@ -256,7 +256,7 @@ func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w
 				maskedNaN = maskedNaN || v-v != 0
 				continue
 			}
-			s.add(c.mul(w.p[j-lo], c.input(v)))
+			s.add(c.mul(c.operand(w.p[j-lo]), c.operand(c.input(v))))
 		}
 		o := c.divLeast(s.total(&c.arith), w.total, w.least)
 		if o.v == o.v {
@@ -308,7 +308,8 @@ func (c *call) attention() error {
 	q, k, v, out := c.data("q"), c.data("k"), c.data("v"), c.out("output")
 	m, n, d := c.dim("M"), c.dim("N"), c.dim("D")
 	hq, hkv := c.dim("HQ"), c.dim("HKV")
-	visible := VisibleKeys(c.attrs, m, n)
+	mask := VisibleKeys(c.attrs, m, n)
+	visible := func(i int) (lo, hi int) { return mask(i + c.shift) }
 	for bh := range c.dim("B") * hq {
 		kv := bh/hq*hkv + bh%hq*hkv/hq
 		c.attend(out, bh*m*d, head{

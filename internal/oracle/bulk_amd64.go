@@ -8,6 +8,8 @@ import (
 	"math"
 
 	"golang.org/x/sys/cpu"
+
+	"gpuemu/internal/dtype"
 )
 
 // bulkCall holds the operands of one kernel. The assembly knows the layout.
@@ -43,7 +45,7 @@ func (b bulk) step(n int) int {
 }
 
 func (m *arith) addFast(dst, a, b bulk, sign uint64) (ok, done bool) {
-	if !cpu.X86.HasAVX2 {
+	if !cpu.X86.HasAVX2 || m.store != dtype.Invalid {
 		return false, false
 	}
 	c := m.newBulkCall(dst, a, b, m.u)
@@ -52,7 +54,7 @@ func (m *arith) addFast(dst, a, b bulk, sign uint64) (ok, done bool) {
 }
 
 func (m *arith) mulFast(dst, a, b bulk) (ok, done bool) {
-	if !cpu.X86.HasAVX2 {
+	if !cpu.X86.HasAVX2 || m.store != dtype.Invalid {
 		return false, false
 	}
 	c := m.newBulkCall(dst, a, b, m.u)
@@ -60,7 +62,7 @@ func (m *arith) mulFast(dst, a, b bulk) (ok, done bool) {
 }
 
 func (m *arith) divFast(dst, a, b bulk, least float64) (ok, done bool) {
-	if !cpu.X86.HasAVX2 {
+	if !cpu.X86.HasAVX2 || m.store != dtype.Invalid {
 		return false, false
 	}
 	c := m.newBulkCall(dst, a, b, m.quot)
@@ -69,7 +71,7 @@ func (m *arith) divFast(dst, a, b bulk, least float64) (ok, done bool) {
 }
 
 func (m *arith) expFast(dst, a bulk) (ok, done bool) {
-	if !cpu.X86.HasAVX2 {
+	if !cpu.X86.HasAVX2 || m.store != dtype.Invalid {
 		return false, false
 	}
 	c := m.newBulkCall(dst, a, a, m.expRel)

@@ -82,7 +82,7 @@ func (c *call) padded(whole num, g *conv, x, filter []float64, o int) num {
 	for t, w := range filter {
 		at, ok := g.tap(o, t)
 		if ok {
-			s.add(c.mul(c.input(x[at]), c.input(w)))
+			s.add(c.mul(c.operand(c.input(x[at])), c.operand(c.input(w))))
 		} else {
 			meets = meets || w-w != 0
 		}

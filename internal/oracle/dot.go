@@ -59,7 +59,7 @@ func (m *arith) inputs(x []float64) matrix {
 // below the largest and truncates the sum: with the widest (Volta: K=4, F=23) a block costs (4+1)·2u+2u, so
 // ceil(k/4)·12u <= (3k+9)u in all.
 func (m *arith) dotRounding(k int, tensorCore float64) (onS, onT float64) {
-	onS, onT = float64(m.u*(1+m.gamma(k))), m.gamma(k-1)
+	onS, onT = float64((m.u+m.accU)*(1+m.gamma(k))), m.gamma(k-1)
 	if tensorCore > 0 && m.narrow > 0 {
 		onT = math.Max(onT, m.gamma(int(m.narrow)*k+9))
 	}
@@ -113,6 +113,7 @@ func (m *arith) dots(a, b matrix, s dotShape) product {
 
 // dotsInto is dots with given places for values and errors.
 func (m *arith) dotsInto(p *product, a, b matrix, s dotShape) {
+	a, b = m.operands(a), m.operands(b)
 	opt := gemm.Options{TransB: s.transB}
 	ea, eb := extentOfAll(a.v), extentOfAll(b.v)
 	var sp *specials
@@ -143,6 +144,8 @@ func (m *arith) dotsInto(p *product, a, b matrix, s dotShape) {
 	if top := float64(float64(s.k)*float64(ea.largest()*eb.largest())) + s.bias; !(top < m.limit/2) {
 		m.overflows(p, a, b, extra, s)
 	}
+	m.tf32Overflow(p, a, b, s)
+	m.storedProduct(p)
 	if sp != nil {
 		sp.apply(p, s)
 	}

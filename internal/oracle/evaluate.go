@@ -24,7 +24,12 @@ func Evaluate(
 	if err != nil {
 		return nil, err
 	}
-	if err := op.ref(c); err != nil {
+	return c.evaluate(op.ref)
+}
+
+// evaluate runs a reference and returns what it filled in.
+func (c *call) evaluate(ref func(c *call) error) (map[string]*compare.Want, error) {
+	if err := ref(c); err != nil {
 		return nil, err
 	}
 	wants := make(map[string]*compare.Want, len(c.outs))
@@ -68,6 +73,7 @@ type call struct {
 	attrs opspec.Attrs
 	in    map[string]operand
 	outs  map[string]*result
+	shift int // positions by which an alternative shifts the mask of attention
 }
 
 // An operand is one input in row-major order.
@@ -94,6 +100,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	}
 	c := &call{T: d, dims: sizes.dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
 	c.arith = newArith(d, attrs.Str("math"))
+	c.setCompute(d, attrs.Str("compute"))
 	for name, t := range inputs {
 		c.in[name] = operand{x: decoded(t), shape: t.Shape, d: t.DType}
 	}
@@ -140,6 +147,9 @@ func checkAttrs(op *Op, attrs opspec.Attrs) (opspec.Attrs, error) {
 	for i := range op.Schema.Attrs {
 		a := &op.Schema.Attrs[i]
 		v, ok := attrs[a.Name]
+		if !ok && a.Quiet {
+			v, ok = a.DefaultValue(), true
+		}
 		if !ok {
 			return nil, diag.Errorf(InputMismatch, "", "op %s: attribute %q is missing", op.Name, a.Name)
 		}

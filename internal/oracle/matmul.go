@@ -13,6 +13,9 @@ import (
 // tensorCore returns the smallest normal value of the case's type if operands of it may go through tensor cores, else
 // 0.
 func (c *call) tensorCore() float64 {
+	if c.tf32 {
+		return flushFloat
+	}
 	if c.narrow > 0 && c.T != dtype.Float32 && c.T != dtype.Float64 {
 		return c.T.SmallestNormal()
 	}
@@ -145,7 +148,8 @@ func (c *call) fp8Matmul() error {
 }
 
 func matmulOps() []*Op {
-	const anyOrder = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, no tf32; "
+	const anyOrder = "float32 accumulation (float64 for float64) in any order, tensor cores for 16-bit inputs, tf32 " +
+		"only by compute = tf32; "
 	dims := func(extra ...opspec.Dim) []opspec.Dim {
 		return append(extra,
 			opspec.Dim{Name: "M", Candidates: []int{1, 2, 7, 16, 64, 128}, Empty: true, Tile: 64},

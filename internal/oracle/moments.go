@@ -97,6 +97,7 @@ func (m *arith) deviations(x []float64) deviations {
 	if wide >= m.limit { // a difference from a running mean may itself overflow
 		out.mean.w = clsPosInf | clsNegInf | clsNaN
 	}
+	out.square = m.storedSquares(out.square, x, mu)
 	return out
 }
 

@@ -5,6 +5,7 @@ package oracle
 import (
 	"math"
 
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 )
 
@@ -21,7 +22,7 @@ func (c *call) affine(x, w, b num) num { return c.add(c.mul(c.cast(x), w), b) }
 //
 // Where something is or may become infinite, the operations are followed one by one: they have the classes.
 func (c *call) folded(y float64, x, mean, s, b num) num {
-	if x.w|mean.w|s.w|b.w == 0 {
+	if x.w|mean.w|s.w|b.w == 0 && c.store == dtype.Invalid {
 		if e := c.foldedError(y, x, mean, s, b); e < noBound {
 			return num{v: y, e: e}
 		}

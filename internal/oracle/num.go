@@ -88,6 +88,11 @@ type arith struct {
 	narrow  float64 // tensor-core accumulation: units of u per term; 0: not permitted
 	// common: errors that all rows of an implementation may have in common, without those of independent roundings.
 	common bool
+
+	store dtype.DType // type that results may be rounded to; Invalid: none (compute)
+	over  float64     // magnitudes from here on may become infinite there; limit without such a type
+	tf32  bool        // operands of products may be rounded to TF32 (compute)
+	accU  float64     // unit roundoff of the type that sums accumulate in, where it is not that of u; 0: it is
 }
 
 const (
@@ -113,7 +118,7 @@ func newArith(t dtype.DType, contract string) arith {
 	if t == dtype.Float64 {
 		u := 2 * ownRoundoff
 		return arith{
-			u: u, tiny: 0x1p-1073, normal: 0x1p-1021, limit: math.MaxFloat64,
+			u: u, tiny: 0x1p-1073, normal: 0x1p-1021, limit: math.MaxFloat64, over: math.MaxFloat64,
 			quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 			expRel: 5*ownRoundoff + ownFunc, expArg: u, logRel: 5*ownRoundoff + ownFunc,
 			tanhRel: 5*ownRoundoff + ownFunc, tanhAbs: 8 * u, erfRel: 5*ownRoundoff + ownFunc,
@@ -121,7 +126,8 @@ func newArith(t dtype.DType, contract string) arith {
 	}
 	const u = 0x1p-24 + ownRoundoff
 	a := arith{
-		u: u, tiny: 3 * 0x1p-149, normal: 0x1p-125, limit: math.MaxFloat32, // tiny: functions are within 2 ulp
+		u: u, normal: 0x1p-125, limit: math.MaxFloat32, over: math.MaxFloat32,
+		tiny: 3 * 0x1p-149, // functions are within 2 ulp
 		quot: u, hugeDiv: math.Inf(1), root: u, invRoot: 2 * u,
 		expRel: 5 * u, expArg: u, logRel: 5 * u, tanhRel: 5 * u, tanhAbs: 8 * u, erfRel: 5 * u,
 	}
@@ -166,6 +172,9 @@ func (m *arith) rounded(v, e, rel float64) num {
 	n := num{v: v, e: e}
 	if float64(a*(1+rel)) >= m.limit {
 		n.w = m.overflow(v, e)
+	}
+	if m.store != dtype.Invalid {
+		return m.stored(n)
 	}
 	return n
 }
@@ -231,7 +240,7 @@ func (m *arith) scale(a num, c float64) num { return m.mul(a, m.constant(c)) }
 
 // constant returns a constant of the formula, which implementations hold rounded to the accumulation type.
 func (m *arith) constant(c float64) num {
-	return num{v: c, e: float64(math.Abs(c) * m.u)}
+	return m.stored(num{v: c, e: float64(math.Abs(c) * m.u)})
 }
 
 func (m *arith) div(a, b num) num { return m.divLeast(a, b, 0) }
@@ -289,7 +298,7 @@ func (m *arith) rsqrt(a num) num { return m.rsqrtLeast(a, 0) }
 
 // rsqrtLeast is rsqrt of a quantity that no implementation holds below least, whatever its interval says.
 func (m *arith) rsqrtLeast(a num, least float64) num {
-	if low := math.Max(a.v-a.e, least); a.w == 0 && low > 0 && a.v-a.v == 0 {
+	if low := math.Max(a.v-a.e, m.storedLeast(least)); a.w == 0 && low > 0 && a.v-a.v == 0 {
 		s, t := math.Sqrt(a.v), math.Sqrt(low)
 		return m.rounded(1/s, rootDifference(s, a.v-low)/t/s, m.invRoot)
 	}

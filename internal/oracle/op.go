@@ -52,6 +52,28 @@ var mathAttr = opspec.Attr{
 	Doc: "gpu: documented approximations, fused or not, subnormals kept or flushed; ieee: correctly rounded operations",
 }
 
+// computeAttr returns the attribute every entry has: in which precision the candidate is meant to compute.
+func computeAttr(op string) opspec.Attr {
+	a := opspec.Attr{
+		Name: "compute", Kind: opspec.String, Default: "float32", Values: []any{"float32", "storage"},
+		Fixed: true, Quiet: true,
+		Doc: "float32: intermediates in float32 (float64 for float64); storage: each result may be rounded to a 16-bit " +
+			"element type, as eager PyTorch and JAX do",
+	}
+	if tf32Ops[op] {
+		a.Values = append(a.Values, "tf32")
+		a.Doc += "; tf32: operands of float32 products may be rounded or truncated to 10 mantissa bits"
+	}
+	return a
+}
+
+// tf32Ops are the entries with products that tensor cores compute in TF32.
+var tf32Ops = map[string]bool{
+	"matmul": true, "batched_matmul": true, "matmul_bias_act": true, "conv1d": true, "conv2d": true,
+	"depthwise_conv2d": true, "attention": true, "causal_attention": true, "window_attention": true,
+	"gqa_attention": true, "decode_attention": true,
+}
+
 // Ops returns the catalogue in the order of its families. Callers share the entries and must not change them.
 func Ops() []*Op { return catalogue().ops }
 
@@ -67,7 +89,7 @@ var catalogue = sync.OnceValue(func() *index {
 		for _, op := range f {
 			op.Schema.Name, op.Schema.Doc = op.Name, op.Doc
 			markBatches(op)
-			op.Schema.Attrs = append(append([]opspec.Attr(nil), op.Schema.Attrs...), mathAttr)
+			op.Schema.Attrs = append(append([]opspec.Attr(nil), op.Schema.Attrs...), mathAttr, computeAttr(op.Name))
 			x.ops = append(x.ops, op)
 			for _, name := range append([]string{op.Name}, op.Aliases...) {
 				x.byName[name] = op

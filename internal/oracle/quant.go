@@ -77,7 +77,7 @@ func (c *call) quantize(g granularity) error {
 			}
 			q.Value[i] = math.Max(-top, math.Min(top, math.RoundToEven(y.v)))
 			if math.Abs(math.Abs(y.v-math.Trunc(y.v))-0.5) <= y.e {
-				q.Bound[i] = 1
+				q.Bound[i] = math.Max(1, math.Floor(y.e+0.5)) // a narrow type may miss by more than one
 			}
 		}
 	})

@@ -52,10 +52,10 @@ func (s *spread) take(m *arith, r float64) {
 	if s.v-s.v == 0 {
 		s.e = max(s.e, math.Abs(r-s.v))
 	}
-	if r >= m.limit {
+	if r >= m.over {
 		s.w |= clsPosInf
 	}
-	if r <= -m.limit {
+	if r <= -m.over {
 		s.w |= clsNegInf
 	}
 }

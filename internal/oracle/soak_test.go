@@ -2,6 +2,7 @@ package oracle_test
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"sort"
 	"strconv"
@@ -36,6 +37,7 @@ type trials struct {
 	values []string
 	shapes []string        // taken in turn
 	limit  func(i int) int // of the elements of a tensor; nil: maxElems
+	attrs  opspec.Attrs    // given ones
 	byKind map[string]*gen.Stream
 	varied bool // attributes that generators keep at their defaults have other values in half of the cases
 }
@@ -76,13 +78,14 @@ func mayBeEmpty(op *oracle.Op) bool {
 	return false
 }
 
-// fixed returns the attributes of case i that generators keep at their defaults. math stays: styles that round
-// intermediate values, or approximate functions, are not conforming under ieee.
+// fixed returns the attributes of case i that generators keep at their defaults. math and compute stay: styles that
+// round intermediate values, or approximate functions, are not conforming under ieee or to the default.
 func (ts *trials) fixed(i int) opspec.Attrs {
 	attrs := opspec.Attrs{}
+	maps.Copy(attrs, ts.attrs)
 	r := rng.New(uint64(i)).Derive("fixed")
 	for k := range ts.op.Schema.Attrs {
-		if a := &ts.op.Schema.Attrs[k]; ts.varied && a.Fixed && a.Name != "math" && i/3%2 == 1 && len(a.Values) > 0 {
+		if a := &ts.op.Schema.Attrs[k]; ts.varied && a.Fixed && a.Name != "math" && a.Name != "compute" && i/3%2 == 1 && len(a.Values) > 0 {
 			attrs[a.Name] = a.Values[r.Intn(len(a.Values))]
 		}
 	}

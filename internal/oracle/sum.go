@@ -88,6 +88,9 @@ func (s *sum) addExact(x []float64, largest float64) {
 
 // gamma returns n·u/(1-n·u), the growth of n roundings (Higham, Lemma 3.1).
 func (m *arith) gamma(n int) float64 {
+	if m.accU > 0 {
+		return m.narrowGamma(n)
+	}
 	g := float64(float64(n) * m.u)
 	if g >= 0.5 {
 		return 2 * g
@@ -135,7 +138,7 @@ func (s *sum) total(m *arith) num {
 		chain = float64(s.n)
 	}
 	e := s.e + m.treeError(s.n, chain, limits{top, s.peak, s.independent(m, top)}) + float64(float64(s.n)*m.tiny)
-	return num{v: v, e: e, w: possible &^ clsFinite}
+	return m.stored(num{v: v, e: e, w: possible &^ clsFinite})
 }
 
 // independent returns the magnitude of partial sums up to which roundings are independent.
@@ -163,6 +166,9 @@ type limits struct{ top, peak, grain float64 }
 func (m *arith) treeError(n int, chain float64, l limits) float64 {
 	if n < 2 || l.top == 0 {
 		return 0
+	}
+	if m.accU > 0 {
+		return float64(m.gamma(n-1) * l.top)
 	}
 	count := float64(n)
 	worst := linearSum(count, l.top, l.peak)

@@ -138,7 +138,7 @@ func (l *Launch) names(schema *opspec.Schema, kwargs opspec.Attrs) (map[string]f
 	}
 	for i := range schema.Attrs {
 		a := &schema.Attrs[i]
-		if kind, ok := kindOf(schema.DefaultAttrs()[a.Name]); ok {
+		if kind, ok := kindOf(schema.DefaultAttrs()[a.Name]); ok && !a.Quiet { // a case may leave it out
 			add(a.Name, kind)
 		}
 	}

@@ -173,7 +173,7 @@ func Resize(s *opspec.Schema, c opspec.Case, name string, size int) (opspec.Case
 func (z *search) attrs() {
 	for i := range z.best.Attrs {
 		a, ok := z.schema.Attr(z.best.Attrs[i].Name)
-		if !ok || z.best.Attrs[i].Value == a.DefaultValue() {
+		if !ok || a.Quiet || z.best.Attrs[i].Value == a.DefaultValue() { // quiet ones name a contract, which is kept
 			continue
 		}
 		c := clone(z.best)

@@ -125,6 +125,9 @@ func (m *Machine) Exp2(x float64) float64 {
 
 // Exp returns e^x. Approximately it is ex2(x*log2(e)), whose argument carries the error of a product.
 func (m *Machine) Exp(x float64) float64 {
+	if m.composite() {
+		return m.whole(func() float64 { return m.Exp(x) })
+	}
 	if m.approximate() {
 		return m.Exp2(m.Mul(x, m.Const(log2E)))
 	}
@@ -153,6 +156,9 @@ func (m *Machine) Lg2(x float64) float64 {
 
 // Log returns the natural logarithm, approximately lg2(x)*ln(2).
 func (m *Machine) Log(x float64) float64 {
+	if m.composite() {
+		return m.whole(func() float64 { return m.Log(x) })
+	}
 	if m.approximate() {
 		return m.Mul(m.Lg2(x), m.Const(ln2))
 	}
@@ -180,6 +186,9 @@ func (m *Machine) saturating(f func(float64) float64, x float64) float64 {
 // Tanh returns the hyperbolic tangent: tanh.approx (within 2^-11 of its value), 1-2/(exp(2x)+1) or a library function.
 // The infinities give exactly -1 and 1.
 func (m *Machine) Tanh(x float64) float64 {
+	if m.composite() {
+		return m.whole(func() float64 { return m.Tanh(x) })
+	}
 	switch {
 	case math.IsInf(x, 0):
 		return math.Copysign(1, x)

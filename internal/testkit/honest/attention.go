@@ -106,7 +106,7 @@ func (e *eval) attend(q, k, v Array, visible func(b, i int) (int, int)) {
 	}
 	h.scale = e.Const(h.scale * e.k)
 	if e.alt(AltFold) && h.scale > 0 {
-		h.folded = e.Mul(h.scale, e.Const(log2E))
+		h.folded = e.whole(func() float64 { return e.Mul(h.scale, e.Const(log2E)) })
 	}
 	fault := e.fault
 	defer func() { e.fault = fault }()
@@ -190,15 +190,27 @@ func (e *eval) weight(h *head, s, top float64) float64 {
 	if h.folded == 0 {
 		return e.Exp(e.Sub(s, top))
 	}
+	if e.composite() { // scores relative to their maximum are no result here
+		return e.whole(func() float64 { return e.weight(h, s, top) })
+	}
 	return e.Exp2(e.MulAdd(s, h.folded, -e.Mul(top, h.folded)))
 }
 
-// rescale is the factor that takes sums under maximum from to maximum to.
+// rescale is the factor that takes sums under maximum from to maximum to. It belongs to the running sums.
 func (e *eval) rescale(h *head, from, to float64) float64 {
+	e.inner++
+	defer func() { e.inner-- }()
 	if h.folded == 0 {
 		return e.Exp(e.Sub(from, to))
 	}
 	return e.Exp2(e.Mul(e.Sub(from, to), h.folded))
+}
+
+// rescaled is a running sum under a new maximum.
+func (e *eval) rescaled(sum, factor float64) float64 {
+	e.inner++
+	defer func() { e.inner-- }()
+	return e.Mul(sum, factor)
 }
 
 // usable is the maximum to subtract: 0 where all scores are -Inf, because -Inf+Inf is not a number.
@@ -263,7 +275,7 @@ func (e *eval) rowOnline(h *head, lo, hi int) {
 		alpha := e.rescale(h, top, usable(next))
 		sum = e.accMul(sum, alpha, e.weights(h, s, usable(next), true))
 		for c := range h.out {
-			h.out[c] = e.DotFrom(e.Mul(h.out[c], alpha), s, h.values(c, t, end), e.style.RoundIntermediates)
+			h.out[c] = e.DotFrom(e.rescaled(h.out[c], alpha), s, h.values(c, t, end), e.style.RoundIntermediates)
 		}
 		top = next
 	}

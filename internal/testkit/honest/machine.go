@@ -31,7 +31,11 @@ type Machine struct {
 	fault  Fault
 	k      float64 // 1, or 1.01 under WrongConstant: multiplies constants
 	rnd    uint64
-	bufs   [12][]float64
+	bufs   [14][]float64
+
+	storage bool // results are rounded to t
+	inner   int  // operations under way whose steps are not results
+	tf32    TF32
 }
 
 // New returns a machine with arithmetic type a, Float32 or Float64 (anything else is Float32).
@@ -67,6 +71,7 @@ func (m *Machine) setCase(t dtype.DType, ieee bool) {
 	if m.fast && isNarrow(t) {
 		m.tc = s.TensorCore
 	}
+	m.setPrecision(t)
 	m.k = 1
 	if s.Fault == WrongConstant {
 		m.k = 1.01
@@ -86,7 +91,7 @@ func isNarrow(d dtype.DType) bool {
 func (m *Machine) alt(bit int) bool { return m.style.Variant&bit != 0 }
 
 // scratch returns slot i of the machine's scratch memory with n elements of undefined value. The slots of package
-// honest: 0-2 Sum and Dot under a fault, 3-5 moments and exponentials, 6-11 the ops themselves.
+// honest: 0-2 Sum and Dot under a fault, 3-5 moments and exponentials, 6-11 the ops themselves, 12-13 TF32 operands.
 func (m *Machine) scratch(i, n int) []float64 {
 	if cap(m.bufs[i]) < n {
 		m.bufs[i] = make([]float64, n+n/2)
@@ -122,9 +127,9 @@ func (m *Machine) in32(x float64) float32 {
 // out32 is a result as a float32 instruction writes it.
 func (m *Machine) out32(x float32) float64 {
 	if m.ftz {
-		return float64(flush(x))
+		x = flush(x)
 	}
-	return float64(x)
+	return m.keep(float64(x))
 }
 
 // Const rounds a constant of the source text to A.
@@ -132,7 +137,7 @@ func (m *Machine) Const(x float64) float64 {
 	if m.f64 {
 		return x
 	}
-	return float64(float32(x))
+	return m.keep(float64(float32(x)))
 }
 
 // Cast rounds x to d, to nearest, ties to even.
@@ -245,6 +250,9 @@ func (m *Machine) Div(x, y float64) float64 {
 		return x / y
 	}
 	if m.fast && m.alt(AltDiv) {
+		if m.composite() {
+			return m.whole(func() float64 { return m.Div(x, y) })
+		}
 		return m.Mul(x, m.Rcp(y))
 	}
 	a, b := m.in32(x), m.in32(y)
@@ -280,7 +288,7 @@ func (m *Machine) Sqrt(x float64) float64 {
 	}
 	exact := math.Sqrt(float64(m.in32(x)))
 	if !m.fast {
-		return float64(float32(exact))
+		return m.keep(float64(float32(exact)))
 	}
 	return m.out32(m.within(exact, sqrtRel, 0))
 }
@@ -289,6 +297,9 @@ func (m *Machine) Sqrt(x float64) float64 {
 func (m *Machine) Rsqrt(x float64) float64 {
 	if m.f64 {
 		return 1 / math.Sqrt(x)
+	}
+	if m.composite() {
+		return m.whole(func() float64 { return m.Rsqrt(x) })
 	}
 	if !m.fast {
 		return m.Div(1, m.Sqrt(x))

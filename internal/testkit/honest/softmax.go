@@ -85,7 +85,9 @@ func (m *Machine) expSumOnline(x []float64) (top, sum float64) {
 func (m *Machine) raise(top float64, sum *float64, v float64) float64 {
 	t := m.Max(top, v)
 	if t != top && !math.IsInf(t, -1) {
+		m.inner++ // rescaling belongs to the running sum
 		*sum = m.Mul(*sum, m.expWrong(m.Sub(top, t)))
+		m.inner--
 	}
 	return t
 }

@@ -72,6 +72,8 @@ type Style struct {
 	FTZ                bool // float32 subnormals are zero, as operand and as result
 	TensorCore         TC
 	RoundIntermediates bool // to the case's dtype: p in attention, silu in swiglu, the normalised x in layernorm
+	Storage            bool // every result to the case's dtype, where that has 16 bits
+	TF32               TF32 // operands of float32 products
 	Variant            int  // set of Alt bits
 	Fault              Fault
 }

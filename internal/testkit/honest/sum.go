@@ -59,7 +59,9 @@ func (m *Machine) chained(n int) bool {
 
 // acc adds a term to an accumulator.
 func (m *Machine) acc(sum, x float64) float64 {
+	m.inner++ // a running sum is no result
 	r := m.Add(sum, x)
+	m.inner--
 	if m.fault == NarrowAcc {
 		r = m.Cast(r, m.accT)
 	}
@@ -68,7 +70,9 @@ func (m *Machine) acc(sum, x float64) float64 {
 
 // accMul adds a product to an accumulator.
 func (m *Machine) accMul(x, y, sum float64) float64 {
+	m.inner++
 	r := m.MulAdd(x, y, sum)
+	m.inner--
 	if m.fault == NarrowAcc {
 		r = m.Cast(r, m.accT)
 	}
@@ -77,6 +81,9 @@ func (m *Machine) accMul(x, y, sum float64) float64 {
 
 // Sum returns the sum of x in the machine's order, 0 if there is nothing to add.
 func (m *Machine) Sum(x []float64) float64 {
+	if m.composite() {
+		return m.whole(func() float64 { return m.Sum(x) })
+	}
 	if m.fault != NoFault {
 		x = m.faulty(0, x)
 	}
@@ -147,12 +154,22 @@ func (m *Machine) sumTree(lane *[lanes]float64) float64 {
 
 // Dot returns the sum of x[i]*y[i]. narrow says that both are values of the case's dtype, so that a tensor core may
 // do it.
-func (m *Machine) Dot(x, y []float64, narrow bool) float64 { return m.DotFrom(0, x, y, narrow) }
+func (m *Machine) Dot(x, y []float64, narrow bool) float64 {
+	if m.composite() {
+		return m.whole(func() float64 { return m.DotFrom(0, x, y, narrow) })
+	}
+	return m.DotFrom(0, x, y, narrow)
+}
 
-// DotFrom returns c plus the sum of x[i]*y[i].
+// DotFrom returns c plus the sum of x[i]*y[i], which is a running sum: Dot stores it.
 func (m *Machine) DotFrom(c float64, x, y []float64, narrow bool) float64 {
+	m.inner++
+	defer func() { m.inner-- }()
 	if m.fault != NoFault {
 		x, y = m.faulty(1, x), m.faulty(2, y)
+	}
+	if narrow && m.tf32 != NoTF32 {
+		x, y = m.allTF32(12, x), m.allTF32(13, y)
 	}
 	if narrow && m.tc != NoTC && m.fault != NarrowAcc {
 		return m.tensorDot(c, x, y)
@@ -244,7 +261,15 @@ func (m *Machine) reduceMax(x []float64) float64 {
 }
 
 // mean returns the mean of n values whose sum is given.
-func (m *Machine) mean(sum float64, n int) float64 { return m.Div(sum, m.Const(float64(n)*m.k)) }
+func (m *Machine) mean(sum float64, n int) float64 { return m.Div(sum, m.count(n)) }
+
+// count is a number of elements, which no implementation rounds to a narrow type.
+func (m *Machine) count(n int) float64 {
+	if m.f64 {
+		return float64(n) * m.k
+	}
+	return float64(float32(float64(n) * m.k))
+}
 
 // moments returns the mean of x and the sum of squared distances from it: in two passes, or by Welford's method
 // (AltMain) with Chan's rule for joining parts.
@@ -253,8 +278,10 @@ func (m *Machine) moments(x []float64) (mean, m2 float64) {
 		if m.fault != NoFault {
 			x = m.faulty(0, x)
 		}
+		m.inner++
 		w := m.welford(x)
-		return w.mean, w.m2
+		m.inner--
+		return m.keep(w.mean), m.keep(w.m2)
 	}
 	mean = m.mean(m.Sum(x), len(x))
 	d := m.scratch(3, len(x))

@@ -26,7 +26,7 @@ const emin32 = -126
 
 func operandEmin(d dtype.DType) int {
 	switch d {
-	case dtype.BFloat16:
+	case dtype.BFloat16, dtype.Float32: // Float32: TF32
 		return -126
 	case dtype.Float8E4M3FN:
 		return -6
