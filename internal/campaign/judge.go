@@ -22,6 +22,7 @@ type expected struct {
 	want *compare.Want
 	// replied is the type in which a user's reference replied; Invalid: the catalogue's own float64.
 	replied dtype.DType
+	spread  bool   // want.Bound is the spread of the reference, not the bound of the catalogue
 	release func() // gives the memory of want back; nil: it is left to the collector
 }
 
@@ -59,7 +60,8 @@ func (s *subject) judge(
 	}
 	decided := false
 	for i, w := range wants {
-		opt, err := s.rules.options(w.want.DType, c.DType, w.want.Bound != nil || w.want.Ties != nil)
+		bounded := (w.want.Bound != nil || w.want.Ties != nil) && !w.spread
+		opt, err := s.rules.options(w.want.DType, c.DType, bounded)
 		if err != nil {
 			return err
 		}
