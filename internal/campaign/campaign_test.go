@@ -312,7 +312,7 @@ func TestReferences(t *testing.T) {
 	free := newTrial(t, head+op("double", "double", `reference = "ops.py:double64"
 input_names = ["x"]`))
 	sum, results = free.run(KindTest, Options{Quick: true})
-	if sum.Passed != 4 || results[0].Outputs[0].Regime != "fixed" {
+	if sum.Passed != 4 || results[0].Outputs[0].Regime != "spread" {
 		t.Errorf("an op of its own: %+v %+v", sum.Counts, results[0])
 	}
 }

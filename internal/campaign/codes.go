@@ -21,6 +21,8 @@ const (
 	BadOptions diag.Code = "campaign-bad-options"
 	// NoBound means that the regime "bound" is asked for and there is none for the op.
 	NoBound diag.Code = "campaign-no-bound"
+	// NoSpread means that the regime "spread" is asked for and the op has no reference that can be evaluated again.
+	NoSpread diag.Code = "campaign-no-spread"
 	// NoCalibration means that the regime "calibrated" is asked for and none is stored for the op and dtype.
 	NoCalibration diag.Code = "campaign-no-calibration"
 	// NotResumable means that there is no interrupted campaign to continue, or that what it ran has changed since.

@@ -107,8 +107,8 @@ func (x *executor) attempt(
 		return nil
 	}
 	res.CandidateTime, res.Stderr = reply.Time, reply.Stderr
-	if err := s.judge(res, c, reply.Outputs, wants, seen); err != nil {
-		internalFault(res, err)
+	if err := x.decide(ctx, s, trialOf{c, inputs, reply.Outputs, wants, seen}, res); err != nil {
+		return err
 	}
 	if !res.Verdict.Failed() {
 		res.Stderr = "" // what a passing candidate prints is nobody's business

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"gpuemu/internal/compare"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/tensor"
@@ -24,6 +25,7 @@ const (
 	HealthVacuous      = "vacuous_cases"
 	HealthCapped       = "capped_sizes"
 	HealthUnchecked    = "unchecked_invariants"
+	HealthSpread       = "reference_spread"
 )
 
 // Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
@@ -46,7 +48,7 @@ type health struct {
 
 type opHealth struct {
 	cases, rejected, constant, judged, undecided int
-	elements, undetermined                       int
+	elements, undetermined, spread               int
 	vacuous, vacuousElements                     int            // cases, and elements of all cases
 	batches                                      map[string]int // invariants of batches: outputs that were checked
 }
@@ -83,6 +85,9 @@ func (h *health) add(r *verdict.Result) {
 		return
 	}
 	op.judged++
+	if r.Outputs[0].Regime == compare.Spread.String() {
+		op.spread++
+	}
 	all := true
 	for i := range r.Outputs {
 		op.elements += r.Outputs[i].Elements
@@ -138,6 +143,11 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 		if over(op.undetermined, op.elements, undeterminedShare) {
 			say(HealthUndetermined, name, fmt.Sprintf("%d of %d elements are undetermined: the contract does not decide there",
 				op.undetermined, op.elements), "use values = \"normal\", or nonfinite = \"forbid\" for finite inputs only")
+		}
+		if op.spread > 0 {
+			say(HealthSpread, name, fmt.Sprintf("%d of %d cases are judged by the reference's own spread: "+
+				"no bound of the op is known", op.spread, op.cases), "set schema = \"NAME\" if the op is one of the catalogue "+
+				"(gpuemu ops), or tolerances")
 		}
 		if over(op.undecided, op.cases, verdict.UndecidedShare) {
 			say(HealthUndecided, name, fmt.Sprintf("%d of %d cases are undecided, so the run is not green",

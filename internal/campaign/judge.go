@@ -24,6 +24,7 @@ type expected struct {
 	replied dtype.DType
 	// common gives the errors that implementations may have in common; nil where want is a user's.
 	common  func() ([]float64, error)
+	spread  bool   // want.Bound is the spread of the reference, not the bound of the catalogue
 	release func() // gives the memory of want back; nil: it is left to the collector
 }
 
@@ -69,7 +70,8 @@ func (s *subject) judge(
 	decided, explained, vacuous := false, false, ""
 	var found *compare.Finding
 	for i, w := range wants {
-		opt, err := s.rules.options(w.want.DType, c.DType, w.want.Bound != nil || w.want.Ties != nil)
+		bounded := (w.want.Bound != nil || w.want.Ties != nil) && !w.spread
+		opt, err := s.rules.options(w.want.DType, c.DType, bounded)
 		if err != nil {
 			return err
 		}

@@ -72,10 +72,13 @@ type rules struct {
 	calibrated         map[dtype.DType]compare.Tolerance
 	checkNaN, checkInf bool
 	nonFinite          compare.NonFinite
+	// spread: the engine can evaluate the op's reference again, on other inputs and in other precisions.
+	spread bool
 }
 
 // options returns the comparison rules for an output of type d. The order is that of the specification: the regime
-// asked for; explicit tolerances; the bound of the catalogue; a stored calibration; the default of the dtype.
+// asked for; explicit tolerances; the bound of the catalogue; a stored calibration; the spread of the reference; the
+// default of the dtype.
 func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (compare.Options, error) {
 	opt := compare.DefaultOptions()
 	opt.CheckNaN, opt.CheckInf, opt.NonFinite = r.checkNaN, r.checkInf, r.nonFinite
@@ -90,6 +93,8 @@ func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (com
 			regime = compare.Bound
 		case isCalibrated:
 			regime = compare.Calibrated
+		case r.spread:
+			regime = compare.Spread
 		default:
 			regime = compare.Fixed
 		}
@@ -115,6 +120,10 @@ func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (com
 			opt.Regime, opt.Tol = compare.Fixed, compare.DefaultTolerance(d)
 		}
 	default:
+		if regime == compare.Spread && !r.spread {
+			return opt, diag.Errorf(NoSpread, `set reference = "file.py:function" or a script, or another tolerance`,
+				"tolerance = \"spread\" needs a reference of the op's own")
+		}
 		opt.Tol = compare.DefaultTolerance(d)
 		if isFixed && d.IsFloat() {
 			opt.Tol = fixed
@@ -204,6 +213,8 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 	if s.rules.regime == compare.RegimeUnset {
 		s.rules.regime = c.Validation.Regime
 	}
+	_, builtin := builtinName(s.reference)
+	s.rules.spread = s.reference != "" && !builtin && !s.raw // raw floats are integers, which cannot be widened
 	if op.Mode == config.Emulate {
 		if err := s.emulate(op); err != nil {
 			return fail(err)

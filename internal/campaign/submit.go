@@ -322,8 +322,8 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 			verdict.NotRun, failure.Reason, failure.Msg, failure.Hint, failure.Stderr
 		return res, nil
 	}
-	if err := subj.judge(res, c, sub.Outputs, wants, run); err != nil {
-		internalFault(res, err)
+	if err := s.executor.decide(ctx, subj, trialOf{c, in.inputs, sub.Outputs, wants, run}, res); err != nil {
+		return nil, err
 	}
 	subj.unchecked(res)
 	release(wants)

@@ -109,6 +109,11 @@ func (b *buffers) loadBound(p *plan, want []float64, lo, n int) []float64 {
 		for i, w := range want[:len(out)] {
 			out[i] = atol + float64(rtol*math.Abs(w))
 		}
+		if p.spread != nil {
+			for i, s := range p.spread[lo : lo+n] {
+				out[i] += s
+			}
+		}
 	case p.want.Bound == nil:
 		clear(out)
 	default:

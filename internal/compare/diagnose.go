@@ -162,7 +162,7 @@ func (f *facts) bound(i int) float64 {
 	var b float64
 	switch {
 	case f.p.regime != Bound:
-		b = f.p.tol.At(f.want(i))
+		b = f.p.tolerance(i, f.want(i))
 	case f.p.want.Bound != nil:
 		b = f.p.want.Bound[i]
 	}

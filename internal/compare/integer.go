@@ -107,7 +107,7 @@ func (p *plan) integerElement(i int) integerAt {
 	}
 	switch {
 	case p.regime != Bound:
-		e.bound = p.tol.At(e.want)
+		e.bound = p.tolerance(i, e.want)
 	case p.want.Bound != nil:
 		e.bound = p.want.Bound[i]
 	}

@@ -21,7 +21,8 @@ type plan struct {
 	opt       Options
 	regime    Regime
 	tol       Tolerance
-	stored    []byte // row-major bytes of want.Stored or want.Exact
+	spread    []float64 // added to the tolerance of each element; nil: nothing is
+	stored    []byte    // row-major bytes of want.Stored or want.Exact
 	threshold float64
 	maxFinite float64
 	noInf     bool // the output dtype has no infinities: overflow gives NaN
@@ -121,12 +122,23 @@ func (p *plan) chooseRegime() error {
 			return diag.Errorf(NoBound, "use the regime fixed or calibrated, or a reference that gives bounds",
 				"the regime is bound, but the reference gives no bounds")
 		}
+	case Spread:
+		p.spread = p.want.Bound
 	}
 	return nil
 }
 
+// tolerance is the bound of element i in the regimes that have a tolerance.
+func (p *plan) tolerance(i int, want float64) float64 {
+	t := p.tol.At(want)
+	if p.spread != nil {
+		t += p.spread[i]
+	}
+	return t
+}
+
 func (o *Options) check() error {
-	if o.Regime > Fixed {
+	if o.Regime > Spread {
 		return diag.Errorf(BadOptions, "", "regime %s does not exist", o.Regime)
 	}
 	if o.NonFinite > Forbid {

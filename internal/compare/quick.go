@@ -106,7 +106,7 @@ func newQuickPass(p *plan) *quickPass {
 		q.fast.atol[i], q.fast.rtol[i] = p.tol.Abs, p.tol.Rel
 	}
 	q.narrow = p.d == dtype.Float32 && p.want.Stored != nil && p.want.Stored.DType == dtype.Float32 &&
-		p.regime != Bound && !p.wantULP && !p.want.Saturating
+		p.regime != Bound && p.spread == nil && !p.wantULP && !p.want.Saturating
 	return q
 }
 

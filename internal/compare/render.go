@@ -59,6 +59,8 @@ func (r *Report) headline() string {
 		return r.Reason
 	case r.Regime == Bound:
 		return "per-element bounds"
+	case r.Regime == Spread:
+		return fmt.Sprintf("judged by the reference's own spread, at least %s", r.Tol)
 	}
 	return fmt.Sprintf("%s tolerance, %s", r.Regime, r.Tol)
 }

@@ -73,6 +73,8 @@ const (
 	Calibrated
 	// Fixed: a tolerance that somebody chose.
 	Fixed
+	// Spread: a fixed tolerance, and for each element what evaluations of the reference differ by (see Evaluations).
+	Spread
 )
 
 // String returns the name used in configuration and reports.
@@ -86,18 +88,21 @@ func (r Regime) String() string {
 		return "calibrated"
 	case Fixed:
 		return "fixed"
+	case Spread:
+		return "spread"
 	}
 	return fmt.Sprintf("Regime(%d)", uint8(r))
 }
 
-// ParseRegime returns the regime called bound, calibrated or fixed.
+// ParseRegime returns the regime called bound, calibrated, fixed or spread.
 func ParseRegime(name string) (Regime, error) {
-	for _, r := range []Regime{Bound, Calibrated, Fixed} {
+	for _, r := range []Regime{Bound, Calibrated, Fixed, Spread} {
 		if name == r.String() {
 			return r, nil
 		}
 	}
-	return RegimeUnset, diag.Errorf(UnknownRegime, "use bound, calibrated or fixed", "unknown tolerance regime %q", name)
+	return RegimeUnset, diag.Errorf(UnknownRegime, "use bound, calibrated, fixed or spread",
+		"unknown tolerance regime %q", name)
 }
 
 // DefaultTolerance returns the tolerance used where nothing better is known. Integers and bool are exact.

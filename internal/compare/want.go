@@ -19,7 +19,8 @@ type Want struct {
 	Shape tensor.Shape
 	// Value holds the results in float64 before any rounding to DType.
 	Value []float64
-	// Bound is the largest honest error of each element, the rounding to DType included. Nil: none known.
+	// Bound is the largest honest error of each element, the rounding to DType included. Nil: none known. In the regime
+	// Spread it is what the tolerance of each element grows by.
 	Bound []float64
 	// Undetermined marks elements on which the contract of the operation does not decide. Nil: none.
 	Undetermined []bool

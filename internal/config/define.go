@@ -20,7 +20,7 @@ const (
 )
 
 var regimes = []named[compare.Regime]{{"bound", compare.Bound}, {"calibrated", compare.Calibrated},
-	{"fixed", compare.Fixed}}
+	{"fixed", compare.Fixed}, {"spread", compare.Spread}}
 
 var nonFinites = []named[compare.NonFinite]{{"match", compare.Match}, {"forbid", compare.Forbid}}
 
@@ -75,7 +75,8 @@ func validationKeys(v *Validation) []key {
 		{"seed", "master seed of test and ci", seed(&v.Seed, &v.HasSeed)},
 		{"tolerances", docTolerances, tolerances(&v.Tolerances)},
 		{"tolerance", "where the tolerance comes from; default: tolerances if given, else the bound of the catalogue, " +
-			"else a stored calibration, else the default of the dtype", choice(&v.Regime, regimes)},
+			"else a stored calibration, else the spread of the reference (spread), else the default of the dtype (fixed)",
+			choice(&v.Regime, regimes)},
 		{"nonfinite", "match: NaN matches only NaN, an infinity only itself; forbid: any NaN or infinity is a failure, " +
 			"and only finite values are generated", choice(&v.NonFinite, nonFinites)},
 		{"values", "how values are drawn (docs/cases.md)", text(&v.Values)},

@@ -181,6 +181,8 @@ func rule(o *verdict.Output) string {
 		return "per-element bounds"
 	case "":
 		return "no comparison"
+	case "spread":
+		return fmt.Sprintf("judged by the reference's own spread, at least atol %g rtol %g", o.ATol, o.RTol)
 	}
 	return fmt.Sprintf("%s tolerance atol %g rtol %g", clean(o.Regime), o.ATol, o.RTol)
 }

@@ -185,9 +185,11 @@ func (s *forkServer) receive(deadline time.Time) (*serverReply, error) {
 }
 
 // fork starts a script with the given standard files.
-func (s *forkServer) fork(script string, memory int64, deadline time.Time, files []*os.File) (execution, error) {
+func (s *forkServer) fork(
+	script string, memory int64, working *Working, deadline time.Time, files []*os.File,
+) (execution, error) {
 	header := appendString([]byte(`{"script":`), script)
-	header = fmt.Appendf(header, `,"memory":%d}`, memory)
+	header = append(appendWorking(fmt.Appendf(header, `,"memory":%d`, memory), working), '}')
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f.Fd())

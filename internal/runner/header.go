@@ -162,7 +162,15 @@ func callHeader(id uint64, call *Call, raw bool, ranges []imageRange, maxImage i
 		}
 		b = fmt.Appendf(b, `,"dtype":"%s","shape":%s}`, sentDType(o.DType, raw), shape)
 	}
-	return append(b, `]}`...)
+	return append(appendWorking(append(b, ']'), call.Working), '}')
+}
+
+// appendWorking adds how a call in the working precision is evaluated. Only worker.py is ever sent it.
+func appendWorking(b []byte, w *Working) []byte {
+	if w == nil {
+		return b
+	}
+	return fmt.Appendf(b, `,"working":{"widest":"%s","seed":"%d"}`, w.Widest, w.Seed)
 }
 
 // sentDType is the dtype under which a tensor is handed to user code: with raw = true, numpy's own types only.

@@ -244,7 +244,7 @@ func TestServerEndsByItself(t *testing.T) {
 	}
 	s := &forkServer{proc: proc, conn: ours, reader: bufio.NewReader(ours)}
 	defer s.close()
-	_, err = s.fork("nothing.py", 0, time.Now().Add(30*time.Second), nil)
+	_, err = s.fork("nothing.py", 0, nil, time.Now().Add(30*time.Second), nil)
 	var f *Failure
 	if !errors.As(err, &f) || f.Reason != verdict.WorkerLost ||
 		!strings.Contains(f.Msg, "exited with status 3 before it started the script") {

@@ -36,9 +36,19 @@ type Call struct {
 	Outputs []Output // schema order; empty where the op has no schema of outputs
 	// Reference: the reply may have any float type, float64 is welcome. A candidate must return the declared types.
 	Reference bool
+	// Working, where set, asks for the function in the working precision. Only functions and scripts in Python with
+	// numpy can be run so; what else there is fails with the reason Unsupported.
+	Working *Working
 	// Zeroed: outputs and scratch memory of a kernel hold zeros before the launch, as fresh memory of a device mostly
 	// does. False: they hold poison, so that what is not written is seen.
 	Zeroed bool
+}
+
+// Working says how a function written in numpy is evaluated as an implementation of it would compute: nothing is wider
+// than Widest, each operation rounds at random, and finite numbers that overflow in a sum or a product give NaN.
+type Working struct {
+	Widest dtype.DType
+	Seed   uint64 // of the rounding
 }
 
 // Output is an output that a call asks for.

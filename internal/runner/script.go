@@ -53,6 +53,9 @@ func (r *scriptRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 			return nil, causeOf(ctx, err)
 		}
 	}
+	if call.Working != nil && !l.has {
+		return nil, noWorking("a script that is not run by the fork server")
+	}
 	reply, err := r.run(ctx, l, call)
 	if err != nil {
 		return nil, causeOf(ctx, err)
@@ -95,7 +98,7 @@ func (r *scriptRunner) run(ctx context.Context, l *lease[*forkServer], call *Cal
 	}
 	defer capture.close()
 
-	ex, err := r.execute(l, deadline, stdin, childOut, childErr)
+	ex, err := r.execute(l, call.Working, deadline, []*os.File{stdin, childOut, childErr})
 	if err != nil {
 		return nil, err
 	}
@@ -140,10 +143,10 @@ func requestFile(dir string, request []byte) (*os.File, error) {
 
 // execute starts the script: as a child of the fork server if there is one, else as a process of its own.
 func (r *scriptRunner) execute(
-	l *lease[*forkServer], deadline time.Time, stdin, stdout, stderr *os.File,
+	l *lease[*forkServer], working *Working, deadline time.Time, files []*os.File,
 ) (execution, error) {
 	if l.has {
-		ex, err := l.res.fork(r.script, r.spec.Limits.Memory, deadline, []*os.File{stdin, stdout, stderr})
+		ex, err := l.res.fork(r.script, r.spec.Limits.Memory, working, deadline, files)
 		switch {
 		case err == nil:
 			return ex, nil
@@ -152,6 +155,9 @@ func (r *scriptRunner) execute(
 			return nil, timedOut("the fork server", r.spec.Limits.Timeout)
 		case errors.Is(err, errNotForked):
 			l.drop() // no harm done: the script was not started
+			if working != nil {
+				return nil, noWorking("a script that is not run by the fork server")
+			}
 		default:
 			if isDone(l.res.proc) && !l.res.proc.killedFromOutside() {
 				r.fork.Store(false) // it ends by itself: the next try is a plain process
@@ -160,7 +166,7 @@ func (r *scriptRunner) execute(
 			return nil, err
 		}
 	}
-	p, err := start(&r.spec, command{argv: r.argv, stdin: stdin, stdout: stdout, stderr: stderr})
+	p, err := start(&r.spec, command{argv: r.argv, stdin: files[0], stdout: files[1], stderr: files[2]})
 	if err != nil {
 		return nil, notStarted(r.argv[0], err)
 	}

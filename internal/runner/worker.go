@@ -22,6 +22,9 @@ import (
 	"gpuemu/internal/verdict"
 )
 
+//go:embed working.py
+var workingSource []byte
+
 //go:embed worker.py
 var workerSource []byte
 
@@ -75,6 +78,9 @@ func (r *workerRunner) Close() error {
 }
 
 func (r *workerRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
+	if call.Working != nil && r.file == "" {
+		return nil, noWorking(r.who)
+	}
 	l, err := r.pool.acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -105,6 +111,11 @@ func (r *workerRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 		return nil, r.cause(ctx, err)
 	}
 	return reply, nil
+}
+
+// noWorking is the failure of a call that cannot be evaluated in the working precision.
+func noWorking(who string) *Failure {
+	return &Failure{Reason: verdict.Unsupported, Msg: who + " cannot be evaluated in the working precision"}
 }
 
 // cause returns what really ended a call: the end of a process may be our own doing.
@@ -449,7 +460,7 @@ func (f *runFiles) worker() (string, error) {
 		if temp, f.err = os.CreateTemp(f.dir, "worker-*.py"); f.err != nil {
 			return
 		}
-		_, err := temp.Write(workerSource)
+		_, err := temp.Write(slices.Concat(workingSource, workerSource))
 		f.err = errors.Join(err, temp.Close())
 		if f.path, err = filepath.Abs(temp.Name()); err != nil {
 			f.err = errors.Join(f.err, err)

@@ -1,7 +1,7 @@
 """The Python side of gpuemu: a worker that calls one function, and a fork server that runs one-shot scripts.
 
 Started by gpuemu from a private file, as `python worker.py call` or `python worker.py serve`. It needs Python 3.9 and
-numpy; bfloat16 and float8 arrays need ml_dtypes. Nothing of gpuemu is importable from user code, and nothing of the
+numpy; bfloat16 and float8 arrays need ml_dtypes. working.py stands in the same file, before this. Nothing of gpuemu is importable from user code, and nothing of the
 user's is imported before gpuemu says so. The protocols are docs/formats/worker-v1.md and script-v1.md.
 """
 import sys
@@ -24,6 +24,8 @@ MAX_TRACE = 16 << 10  # characters of a traceback that are sent: the end tells m
 MAX_MESSAGE = 500  # characters of the text of an exception in a message
 KEPT_MEMORY = 16 << 20  # bytes; half of what is kept between calls
 COMPARE_BLOCK = 1 << 15  # words compared at once: 256 KiB of each side fit into a second-level cache
+
+WORKING_REFUSED = 119  # exit status of a script that does not compute with arrays it read from bytes
 
 np = None  # numpy, once it is imported
 
@@ -208,16 +210,27 @@ class Worker:
             attrs = {k: v for k, v in attrs.items() if k in self.takes}
         start = time.perf_counter_ns()
         try:
-            result = self.function(inputs, **attrs)
+            if request.get("working"):
+                result = self.call_working(request["working"], inputs, attrs)
+            else:
+                result = self.function(inputs, **attrs)
         except BaseException as exc:
             spent = time.perf_counter_ns() - start
-            refusal = refusal_of(exc, self.name, 1)
+            refusal = exc if isinstance(exc, Refusal) else refusal_of(exc, self.name, 1)
             refusal.header["time_ns"] = spent
             raise refusal
         spent = time.perf_counter_ns() - start
         modified = [t["name"] for t, storage in storages if self.differs(storage, t["bytes"][0])]
         size = self.write_outputs(self.named(result, request["outputs"]), request["max_image"])
         return {"ok": True, "image": size, "time_ns": spent, "modified": modified}
+
+    def call_working(self, working, inputs, attrs):
+        """The function in the working precision, with random rounding."""
+        with WorkingPrecision(np, self.dtype(working["widest"]), int(working["seed"])) as precision:  # noqa: F821
+            result = self.function({k: precision.entered(x) for k, x in inputs.items()}, **attrs)
+        if precision.operations() == 0:
+            raise Refusal("unsupported", "%s does not compute with numpy's operations on its inputs" % self.name)
+        return result
 
     def dtype(self, name):
         """The numpy dtype of a tensor dtype."""
@@ -565,6 +578,8 @@ class Server:
             if code is None:
                 with open(script, "rb") as f:
                     code = compile(f.read(), script, "exec", dont_inherit=True)
+            if request.get("working"):
+                return self.finish(self.run_working(request["working"], code, main))
             exec(code, main.__dict__)
         except SystemExit as exc:
             status = exit_status(exc.code)
@@ -573,6 +588,15 @@ class Server:
             sys.excepthook(type(exc), exc, exc.__traceback__)
             status = 1
         return self.finish(status)
+
+    def run_working(self, working, code, main):
+        """The script in the working precision. What it reads from bytes are its inputs."""
+        widest = FORMATS[working["widest"]][1]
+        if widest is None:
+            return WORKING_REFUSED
+        with WorkingPrecision(np, np.dtype(widest), int(working["seed"]), from_bytes=True) as precision:  # noqa: F821
+            exec(code, main.__dict__)
+        return 0 if precision.operations() else WORKING_REFUSED
 
     def finish(self, status):
         """What an interpreter does at its end, without taking itself apart."""

@@ -51,7 +51,7 @@ type Output struct {
 	Name   string  `json:"name"`
 	DType  string  `json:"dtype"`
 	Shape  []int   `json:"shape"`
-	Regime string  `json:"regime"` // bound, calibrated or fixed
+	Regime string  `json:"regime"` // bound, calibrated, fixed or spread
 	ATol   float64 `json:"atol,omitempty"`
 	RTol   float64 `json:"rtol,omitempty"`
 
