@@ -30,7 +30,7 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-detection picture bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-faults evidence-detection picture bench \
 	fixtures corpus demo example build generate clean
 
 all: build
@@ -165,6 +165,11 @@ evidence:
 		$(GO) test -count=1 -timeout 0 -run TestRecordDetection ./internal/oracle
 	$(GO) test -count=1 -run TestDiffEvidence ./internal/ptxdiff -update
 	$(GO) test -count=1 -run 'TestZooEvidence|TestChecksEvidence' ./internal/ptxvm -update
+
+# Kernels with small faults, judged as a campaign judges them; the record is docs/evidence/subtle-faults.md.
+evidence-faults:
+	GPUEMU_SUBTLE_RECORD=$(CURDIR)/docs/evidence/subtle-faults.md \
+		$(GO) test -count=1 -timeout 0 -run TestSubtleFaults ./internal/campaign
 
 # The pages, pictures and README's table of the detection study, of the committed records; the study itself is
 # bench/detection.
