@@ -86,9 +86,9 @@ EXPLAINED = (
 )  # fmt: skip
 
 
-def explain(backend: str, op: str, dtype: str, kinds: Sequence[str]) -> str:
+def explain(backend: str, op: str, dtype: str, kinds: Sequence[str], known: Sequence[Explanation] = EXPLAINED) -> str:
     """The sentence for an alarm with wrong elements of these kinds, or "" where there is none."""
-    for e in EXPLAINED:
+    for e in known:
         if backend == e.backend and op in e.ops and dtype in e.dtypes and (not e.kinds or set(kinds) <= set(e.kinds)):
             return e.sentence
     return ""

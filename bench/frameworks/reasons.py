@@ -1,0 +1,62 @@
+"""Alarms on CPU frameworks that are understood: what the framework does that the contract does not allow.
+
+Each was reproduced without this project: the sentence says with what.
+"""
+
+from __future__ import annotations
+
+from explained import ALL, Explanation
+
+ORT = "onnxruntime"
+WIDE = ("float64",)
+BEYOND = ("beyond its bound",)
+LOST_NAN = ("missing NaN",)
+
+KNOWN = (
+    Explanation(
+        "torch", ("gelu", "geglu"), ALL,
+        "contiguous float32 goes to oneDNN, whose erf is Abramowitz and Stegun's 7.1.26: 4e-7 relative near zero, 2e-4 "
+        "in the tail; with torch.backends.mkldnn.flags(enabled=False) the error is 1.1e-7", BEYOND,
+    ),
+    Explanation(
+        "jax", ("max",), ALL,
+        "XLA's reduction over rows of some length loses NaN: jnp.zeros((16, 256)).at[:, 1].set(nan).max(-1) is 0 "
+        "(openxla/xla#21461)", LOST_NAN,
+    ),
+    Explanation(
+        ORT, ("sigmoid", "silu", "swiglu"), ALL,
+        "Sigmoid is a rational approximation with an absolute error of 6e-8 (float32) that ends in 0: sigmoid(-15) is "
+        "off by 17 %, sigmoid(-18.1) is 0, and 0 times an infinity is NaN (microsoft/onnxruntime#22557)",
+        ("beyond its bound", "unexpected NaN"),
+    ),
+    Explanation(
+        ORT, ("max", "max_pool2d"), ALL,
+        "maxima prefer numbers to NaN, depending on its place: ReduceMax of [1, NaN, 2] is 2, of [NaN, 1, 2] NaN "
+        "(microsoft/onnxruntime#10514); MaxPool begins with the least finite number instead of -inf",
+        ("missing NaN", "missing Inf"),
+    ),
+    Explanation(
+        ORT, ("argmax", "topk"), ALL,
+        "comparisons prefer numbers to NaN; ONNX leaves the rank of NaN open (microsoft/onnxruntime#10314)",
+        ("missing NaN", "beyond its bound"),
+    ),
+    Explanation(
+        ORT, ("log_softmax", "cross_entropy"), WIDE,
+        "LogSoftmax of doubles takes the logarithm of max(sum, 1e-20), which loses the NaN: of [1, NaN, 2] it gives "
+        "[45.05, NaN, 46.05]; that of floats gives NaN", LOST_NAN,
+    ),
+    Explanation(
+        ORT, ("layernorm", "groupnorm", "batchnorm", "rmsnorm"), WIDE,
+        "epsilon is an attribute, and attributes of ONNX are float32: 1e-5 is 9.999999747e-6, with which the results "
+        "agree to 4e-16", BEYOND,
+    ),
+    Explanation(
+        ORT, ("attention", "gqa_attention"), WIDE,
+        "q and k are each multiplied by the root of the scale in float32: with that scale the results agree to 6e-16",
+        BEYOND,
+    ),
+    Explanation(
+        ORT, ("gelu_tanh",), WIDE,
+        "the constants 2/pi and 0.044715 are float32 in the function's body: with them the results agree", BEYOND,
+    ),
+)  # fmt: skip
