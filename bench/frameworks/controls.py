@@ -94,7 +94,7 @@ def jax_kernels(dtype: str) -> tuple[str, str, dict[str, Kernel]]:
     def kernel(f: Kernel) -> Kernel:
         def call(inputs: dict[str, Any], **attrs: Any) -> Any:
             args = [x.astype(wide) if x.dtype in (jnp.float16, jnp.bfloat16) else x for x in inputs.values()]
-            out = f(dict(attrs, dtype=wide), *args)
+            out = jax_ops.compiled(f, wide, tuple(attrs.items()))(*args)
             return stored(out, lambda t: t.astype(narrow) if t.dtype == wide else t)
 
         return call
@@ -140,10 +140,10 @@ def run(args: argparse.Namespace) -> None:
                     continue
                 for values in VALUES:
                     rows.append(group(args, (op, dtype, values), kernel, arrays))
-        missing = sorted(set(types) - set(kernels))
-    text = json.dumps({"version": version, "missing": missing, "rows": rows}, indent=1)
-    if not args.only:
-        record.write(RECORDS / f"{args.framework}.json", text)
+            missing = sorted(set(types) - set(kernels))
+            if not args.only:  # after each data type, so that a run that is cut off leaves what it has
+                text = json.dumps({"version": version, "missing": missing, "rows": rows}, indent=1)
+                record.write(RECORDS / f"{args.framework}.json", text)
     opened = sum(r["failed"] for r in rows if not explanation(r))
     pool.say(f"{args.framework}: {len(rows)} groups, {sum(r['failed'] for r in rows)} alarms, {opened} not explained")
 

@@ -6,6 +6,7 @@ A function gets arrays of the type of the contract (float32, or float64) and ret
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -16,6 +17,13 @@ jax.config.update("jax_enable_x64", True)  # float64 and indices of 64 bits
 Attrs = dict[str, Any]
 Op = Callable[..., Any]
 EXACT = lax.Precision.HIGHEST
+
+
+@cache
+def compiled(f: Op, dtype: Any, attrs: tuple[tuple[str, Any], ...]) -> Op:
+    """One jitted function for each operator and its attributes, which are constants in it."""
+    function: Op = jax.jit(partial(f, dict(attrs, dtype=dtype)))
+    return function
 
 
 def attention(a: Attrs, q: Any, k: Any, v: Any) -> Any:

@@ -26,7 +26,7 @@ var (
 
 // Why faults are not found.
 const (
-	openLong  = "no default case has rows of more than 4,096 elements"
+	openLong  = "no default case has rows of more than 4,096 elements; `--shapes large` finds it"
 	openTie   = "both neighbors of a tie are half an ulp away: only the sign of many errors shows it"
 	openSign  = "1e-6 of the sum is below the bound of its terms: only the sign of many errors shows it"
 	openGroup = "the bound of offset rows counts the error of the deviation twice"
