@@ -13,10 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +27,11 @@ sys.path.insert(0, str(ROOT / "bench" / "device"))
 import pool  # noqa: E402
 import record  # noqa: E402
 from explained import explain  # noqa: E402
-from reasons import KNOWN  # noqa: E402
+from reasons import FLUSHED, KNOWN  # noqa: E402
 
 RECORDS = ROOT / ".cache" / "frameworks"
 FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX", "onnxruntime": "onnxruntime"}
+FLUSHED_TEXT = re.compile(r"(all \d+ errors are|only error.* is) zero where a subnormal value is wanted")
 DTYPES = ("float32", "float16", "bfloat16", "float64")
 VALUES = ("mixed", "adversarial")
 CASES = {"torch": 100, "jax": 20, "onnxruntime": 100}  # JAX compiles every new combination of sizes
@@ -36,8 +39,8 @@ HEAD = """# CPU frameworks through the client
 
 Made by `make frameworks` with {versions}.
 
-`Client.fuzz_op_client_side` with the CPU kernels of three frameworks over default shapes and layouts, {values} values.
-16-bit inputs are widened to float32 and outputs rounded once, as the contracts have it. Refused: the framework has no
+`Client.fuzz_op_client_side` with the CPU kernels of three frameworks over default shapes and layouts, {values}
+values. 16-bit inputs are widened to float32 and outputs rounded once, as the contracts have it. Refused: the framework has no
 kernel for the data type or the attributes. An alarm is explained where the framework does what the contract does not
 allow (bench/frameworks/reasons.py).
 
@@ -165,8 +168,17 @@ def group(args: argparse.Namespace, what: tuple[str, str, str], kernel: Kernel, 
 
 def explanation(row: dict[str, Any]) -> str:
     """The sentence that explains all alarms of a group that were kept, or ""."""
-    found = [explain(row["framework"], row["op"], row["dtype"], a["kinds"], KNOWN) for a in row["alarms"]]
+    found = [reason(row, alarm) for alarm in row["alarms"]]
     return found[0] if found and all(found) else ""
+
+
+def reason(row: dict[str, Any], alarm: dict[str, Any]) -> str:
+    """The sentence that explains an alarm by the kinds of its wrong elements, or by what the diagnosis says of all."""
+    known = partial(explain, row["framework"], row["op"], row["dtype"], known=KNOWN, case=alarm["case"])
+    sentence: str = known(kinds=alarm["kinds"])
+    if not sentence and FLUSHED_TEXT.search(alarm["message"]):
+        sentence = known(kinds=[FLUSHED])
+    return sentence
 
 
 def lines(rows: list[dict[str, Any]]) -> list[list[Any]]:
@@ -183,15 +195,16 @@ def lines(rows: list[dict[str, Any]]) -> list[list[Any]]:
 
 
 def alarms(rows: list[dict[str, Any]]) -> str:
-    """The first alarm of each operator and explanation."""
-    text, seen = "", set()
+    """Each explanation with its operators and its first alarm."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        why = explanation(row) or "NOT explained"
-        if row["failed"] and (row["framework"], row["op"], why) not in seen:
-            seen.add((row["framework"], row["op"], why))
-            first = row["alarms"][0]
-            text += f"\n{FRAMEWORKS[row['framework']]} {row['op']}: {why}\n\n"
-            text += f"```\n{first['message']}\n{first['case']}\n```\n"
+        if row["failed"]:
+            groups.setdefault((row["framework"], explanation(row) or "NOT explained"), []).append(row)
+    text = ""
+    for (framework, why), own in groups.items():
+        ops, first = ", ".join(dict.fromkeys(r["op"] for r in own)), own[0]["alarms"][0]
+        text += f"\n{FRAMEWORKS[framework]}, {sum(r['failed'] for r in own)} alarms in {ops}: {why}\n\n"
+        text += f"```\n{first['message']}\n{first['case']}\n```\n"
     return text or "\nnone\n"
 
 

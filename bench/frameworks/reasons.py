@@ -11,6 +11,11 @@ ORT = "onnxruntime"
 WIDE = ("float64",)
 BEYOND = ("beyond its bound",)
 LOST_NAN = ("missing NaN",)
+FLUSHED = "zero where a subnormal value is wanted"
+NO_SUBNORMALS = (
+    "XLA's CPU threads flush subnormals to zero, as operands and as results: jnp.float64(1e-308) + 0.0 is 0; the "
+    "contract of float64 keeps them, as GPUs do"
+)
 
 KNOWN = (
     Explanation(
@@ -19,14 +24,33 @@ KNOWN = (
         "in the tail; with torch.backends.mkldnn.flags(enabled=False) the error is 1.1e-7", BEYOND,
     ),
     Explanation(
-        "jax", ("max",), ALL,
-        "XLA's reduction over rows of some length loses NaN: jnp.zeros((16, 256)).at[:, 1].set(nan).max(-1) is 0 "
-        "(openxla/xla#21461)", LOST_NAN,
+        "jax", ("max", "max_pool2d"), ALL,
+        "XLA's vectorized maxima lose NaN: jnp.zeros((16, 256)).at[:, 1].set(nan).max(-1) is 0, and so are 2x2 windows "
+        "of reduce_window (openxla/xla#21461)", LOST_NAN,
+    ),
+    Explanation(
+        "jax", ("depthwise_conv2d",), WIDE,
+        "XLA's grouped convolution of float64 also multiplies the other channels by zero: a NaN or infinity in one of "
+        "them makes NaN of all; that of float32 does not", ("unexpected NaN",),
+    ),
+    Explanation("jax", (), WIDE, NO_SUBNORMALS, (FLUSHED,)),
+    Explanation("jax", ("moe_routing",), WIDE, NO_SUBNORMALS + "; experts of subnormal probability are tied", BEYOND),
+    Explanation(
+        "jax", (), WIDE, NO_SUBNORMALS, ("beyond its bound", "unexpected Inf", "unexpected NaN"),
+        ("adversarial", "boundary"),
+    ),
+    Explanation(
+        "jax", ("log", "rsqrt"), WIDE, NO_SUBNORMALS + ", so that negative ones give -inf instead of NaN",
+        ("missing NaN", "unexpected Inf"), ("adversarial", "boundary"),
+    ),
+    Explanation(
+        "jax", ("max_pool2d",), WIDE, NO_SUBNORMALS + "; and 2x2 windows lose NaN, as in float32",
+        ("beyond its bound", "missing NaN"), ("adversarial", "boundary"),
     ),
     Explanation(
         ORT, ("sigmoid", "silu", "swiglu"), ALL,
         "Sigmoid is a rational approximation with an absolute error of 6e-8 (float32) that ends in 0: sigmoid(-15) is "
-        "off by 17 %, sigmoid(-18.1) is 0, and 0 times an infinity is NaN (microsoft/onnxruntime#22557)",
+        "off by 17 %, sigmoid(-18.1) is 0 (float64: at -30 off by 0.1 %, at -100 zero), and 0 times an infinity is NaN (microsoft/onnxruntime#22557)",
         ("beyond its bound", "unexpected NaN"),
     ),
     Explanation(

@@ -40,7 +40,7 @@ func gather(wrapped bool) Kernel {
 }
 
 // scatterAdd adds rows; lost: the last row that goes to a place where another one went before is lost.
-func scatterAdd(lost bool) Kernel {
+func scatterAdd(lost bool, round rounding) Kernel {
 	return func(c *Call) {
 		x, shape := c.in("input")
 		index, _ := c.in("index")
@@ -59,7 +59,7 @@ func scatterAdd(lost bool) Kernel {
 				x[int(i)*d+j] += src[r*d+j]
 			}
 		}
-		c.put("output", x, nearest)
+		c.put("output", x, round)
 	}
 }
 
@@ -86,7 +86,7 @@ func quantizeRow(limit float32) Kernel {
 }
 
 // dequantizeRow multiplies by the scale of the row; rounded: the scale is rounded to the dtype of the case first.
-func dequantizeRow(rounded bool, round rounding) Kernel {
+func dequantizeRow(rounded bool) Kernel {
 	return func(c *Call) {
 		q, shape := c.in("q")
 		scale, _ := c.in("scale")
@@ -97,6 +97,6 @@ func dequantizeRow(rounded bool, round rounding) Kernel {
 			}
 			q[i] *= s
 		}
-		c.put("output", q, round)
+		c.put("output", q, nearest)
 	}
 }
