@@ -40,9 +40,10 @@ HEAD = """# CPU frameworks through the client
 Made by `make frameworks` with {versions}.
 
 `Client.fuzz_op_client_side` with the CPU kernels of three frameworks over default shapes and layouts, {values}
-values. 16-bit inputs are widened to float32 and outputs rounded once, as the contracts have it. Refused: the framework has no
-kernel for the data type or the attributes. An alarm is explained where the framework does what the contract does not
-allow (bench/frameworks/reasons.py).
+values. 16-bit inputs are widened to float32 and outputs rounded once, as the contracts have it. Refused: the framework
+has no kernel for the data type or the attributes. An alarm is explained where the framework does what the contract does
+not allow (bench/frameworks/reasons.py); of a group, an operator in one data type over one distribution, the first 20
+alarms are kept and must all be explained.
 
 """
 
