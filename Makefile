@@ -20,6 +20,8 @@ STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
 PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
 TRITON      := triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
+FRAMEWORKS  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 onnx==1.23.2 onnxruntime==1.31.1
+FRAMEWORKFLAGS ?=
 NVCC        := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
 	nvidia-cuda-cccl==13.0.85
 PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
@@ -32,6 +34,7 @@ export HOME := $(CURDIR)/.cache/home
 endif
 
 .PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-vacuity evidence-detection picture bench \
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-faults evidence-detection picture bench \
 	fixtures corpus demo example build generate clean
 
 all: build
@@ -119,6 +122,19 @@ test-tensorflow: build
 		pytest==9.2.0 ml_dtypes==0.5.4
 	@$(STEP) "pytest with TensorFlow" .cache/tensorflow-venv/bin/python -m pytest -q python
 
+# CPU kernels of PyTorch (Debian's python3-torch), JAX and onnxruntime through the client, every op that they have; the
+# record is docs/evidence/cpu-frameworks.md. About half an hour; FRAMEWORKFLAGS="--cases 5" is faster.
+frameworks: build
+	@/usr/bin/python3 -c "import torch" || { echo "install PyTorch first: apt-get install python3-torch" >&2; exit 1; }
+	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with torch" \
+		sh tools/setup-venv.sh .cache/torch-venv torch,pytest pytest==9.2.0 ml_dtypes==0.5.4
+	@$(STEP) "python with JAX and onnxruntime" sh tools/setup-venv.sh .cache/frameworks-venv numpy,jax,onnx,onnxruntime \
+		$(FRAMEWORKS)
+	.cache/torch-venv/bin/python bench/frameworks/controls.py run torch $(FRAMEWORKFLAGS)
+	.cache/frameworks-venv/bin/python bench/frameworks/controls.py run jax $(FRAMEWORKFLAGS)
+	.cache/frameworks-venv/bin/python bench/frameworks/controls.py run onnxruntime $(FRAMEWORKFLAGS)
+	.cache/frameworks-venv/bin/python bench/frameworks/controls.py render docs/evidence/cpu-frameworks.md
+
 # Triton kernels on the emulator: no GPU is needed, the install has 600 MB. With torch where Debian's is there.
 test-triton: build
 	@PYTHON=/usr/bin/python3 VENV_FLAGS=--system-site-packages $(STEP) "python with Triton" \
@@ -172,6 +188,10 @@ evidence:
 evidence-vacuity:
 	GPUEMU_VACUITY=$(VACUITY) GPUEMU_VACUITY_RECORD=$(CURDIR)/docs/evidence/vacuity.md \
 		$(GO) test -count=1 -timeout 0 -run TestGarbageDoesNotPass ./internal/oracle
+# Kernels with small faults, judged as a campaign judges them; the record is docs/evidence/subtle-faults.md.
+evidence-faults:
+	GPUEMU_SUBTLE_RECORD=$(CURDIR)/docs/evidence/subtle-faults.md \
+		$(GO) test -count=1 -timeout 0 -run TestSubtleFaults ./internal/campaign
 
 # The pages, pictures and README's table of the detection study, of the committed records; the study itself is
 # bench/detection.

@@ -16,13 +16,23 @@ ALL = ("float32", "float16", "bfloat16", "float64")
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why kernels of a backend break a contract. An empty `kinds`: in any way."""
+    """Why kernels of a backend break a contract. Empty `ops`: all of them; empty `kinds`: in any way; with `values`,
+    only in cases that have an input of one of these distributions."""
 
     backend: str
     ops: tuple[str, ...]
     dtypes: tuple[str, ...]
     sentence: str
     kinds: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+    def holds(self, op: str, dtype: str, kinds: Sequence[str], case: str) -> bool:
+        """Whether it explains an alarm with wrong elements of these kinds."""
+        return (
+            (not self.ops or op in self.ops) and dtype in self.dtypes
+            and (not self.kinds or set(kinds) <= set(self.kinds))
+            and (not self.values or any(f":{name} " in case for name in self.values))
+        )  # fmt: skip
 
 
 NAN = ("unexpected NaN",)
@@ -86,9 +96,7 @@ EXPLAINED = (
 )  # fmt: skip
 
 
-def explain(backend: str, op: str, dtype: str, kinds: Sequence[str]) -> str:
+def explain(backend: str, op: str, dtype: str, kinds: Sequence[str], known: Sequence[Explanation] = EXPLAINED,
+            case: str = "") -> str:  # fmt: skip
     """The sentence for an alarm with wrong elements of these kinds, or "" where there is none."""
-    for e in EXPLAINED:
-        if backend == e.backend and op in e.ops and dtype in e.dtypes and (not e.kinds or set(kinds) <= set(e.kinds)):
-            return e.sentence
-    return ""
+    return next((e.sentence for e in known if e.backend == backend and e.holds(op, dtype, kinds, case)), "")

@@ -62,8 +62,8 @@ def fuzz(call: Callable[..., Any], op: str, dtype: str, values: str, cases: int,
 
     client = gpuemu.Client(timeout_ms=120_000)
     results = client.fuzz_op_client_side(
-        op, run_op=call, iterations=cases, seed=args.seed, dtypes=[dtype], value_distribution=values, framework="torch",
-        device=args.device, store="none", progress=False, on_case=see, **options,
+        op, run_op=call, iterations=cases, seed=args.seed, dtypes=[dtype], value_distribution=values,
+        device=args.device, store="none", progress=False, on_case=see, **{"framework": "torch", **options},
     )  # fmt: skip
     client.close()
     refused = sum(refusals.values())

@@ -15,10 +15,8 @@ import torch.nn.functional as F
 Attrs = dict[str, Any]
 Op = Callable[..., Any]
 
-DTYPES = {
-    "float64": torch.float64, "float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16,
-    "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
-}  # fmt: skip
+NAMES = ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2")
+DTYPES = {name: getattr(torch, name) for name in NAMES if hasattr(torch, name)}  # no fp8 before PyTorch 2.1
 ATTENTION = ("attention", "causal_attention", "window_attention", "gqa_attention")
 # What Inductor makes one kernel of, and what differs from the eager kernel.
 COMPILED = (
