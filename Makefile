@@ -33,9 +33,9 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-vacuity evidence-detection picture bench \
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-faults evidence-detection picture bench \
-	fixtures corpus demo example build generate clean
+.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton frameworks device \
+	fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-vacuity evidence-faults \
+	evidence-detection picture bench fixtures corpus demo example build generate clean
 
 all: build
 
