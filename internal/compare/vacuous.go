@@ -109,7 +109,7 @@ func MeasureVacuity(want *Want, opt Options) (Vacuity, error) {
 			break
 		}
 	}
-	m.count.Mostly = (p.regime == Bound || p.regime == Spread) && 2*m.count.Elements > m.count.Determined
+	m.count.Mostly = p.regime == Bound && 2*m.count.Elements > m.count.Determined
 	return m.count, nil
 }
 
