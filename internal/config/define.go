@@ -108,6 +108,8 @@ func opKeys(o *Op) []key {
 		{"schema", "what cases are generated from: an operator of the catalogue, or a table [ops.schema] of the form that " +
 			"gpuemu ops NAME --format json shows", opSchema(o)},
 		{"attributes", "attributes of the schema that are not drawn", scalars(&o.Attributes)},
+		{"max_sizes", "largest sizes that the kernel is made for, by dimension of the schema; larger ones are not drawn",
+			sizes(&o.MaxSizes)},
 		{"kwargs", "further arguments of candidate and reference", arguments(&o.Kwargs)},
 		{"timeout", "time limit of one call, in seconds", duration(&o.Timeout)},
 		{"env", "environment variables of candidate and reference", environment(&o.Env)},

@@ -50,7 +50,7 @@ func vacuityElems(i int) int {
 const vacuousLimit = 0.02
 
 // widerVacuous lists the ops whose bounds are wide on rows with a large mean, and how many vacuous cases they may have.
-var widerVacuous = map[string]float64{"layernorm": 0.14, "groupnorm": 0.07, "var": 0.06}
+var widerVacuous = map[string]float64{"layernorm": 0.14, "groupnorm": 0.07, "var": 0.06, "rmsnorm": 0.03}
 
 // vacuities is what was counted for one op and dtype.
 type vacuities struct {
