@@ -45,8 +45,8 @@ func vacuityElems(i int) int {
 	return 1 << 12
 }
 
-// vacuousLimit is the largest share of vacuous cases of an op and dtype under mixed values. A sample of n cases may have
-// three standard deviations more.
+// vacuousLimit is the largest share of vacuous cases of an op and dtype under mixed values. A sample of n cases may
+// have three standard deviations more.
 const vacuousLimit = 0.02
 
 // widerVacuous lists the ops whose bounds are wide on rows with a large mean, and how many vacuous cases they may have.
