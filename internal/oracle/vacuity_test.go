@@ -3,6 +3,7 @@ package oracle_test
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"os"
 	"slices"
 	"sort"
@@ -159,12 +160,14 @@ func vacuousTrial(t *testing.T, v *vacuities, dist string, tr *trial) bool {
 // garbageFor makes outputs of no worth from what is wanted.
 func garbageFor(w *compare.Want) map[string]*tensor.Tensor {
 	n := w.Shape.Elems()
-	sum, count := 0.0, 0
+	exact, count := new(big.Float).SetPrec(2200), 0
 	for i, x := range w.Value {
 		if !math.IsNaN(x) && !math.IsInf(x, 0) && (w.Undetermined == nil || !w.Undetermined[i]) {
-			sum, count = sum+x, count+1
+			exact.Add(exact, big.NewFloat(x))
+			count++
 		}
 	}
+	sum, _ := exact.Float64()
 	mean := make([]float64, n)
 	for i := range mean {
 		if mean[i] = sum / float64(max(count, 1)); math.Abs(mean[i]) > w.DType.MaxFinite() {
