@@ -36,8 +36,9 @@ type subject struct {
 	// blocked, where set, is why no case of the subject can be executed here.
 	blocked *blocked
 
-	kwargs     opspec.Attrs // given to candidate and reference beside the attributes of the case
-	attrs      opspec.Attrs // attributes that are not drawn
+	kwargs     opspec.Attrs   // given to candidate and reference beside the attributes of the case
+	attrs      opspec.Attrs   // attributes that are not drawn
+	most       map[string]int // largest sizes, by dimension
 	invariants []string
 	// guardInputs: a candidate that writes to its inputs fails, whether or not the invariant is asked for.
 	guardInputs bool
@@ -335,7 +336,7 @@ func (s *subject) useEntry(name string, inputs []string) error {
 
 // chooseAttrs splits attributes and kwargs: those of the schema fix what is otherwise drawn, the rest is passed on.
 func (s *subject) chooseAttrs(op *config.Op) error {
-	s.attrs = opspec.Attrs{}
+	s.attrs, s.most = opspec.Attrs{}, op.MaxSizes
 	for name, value := range op.Attributes {
 		attr, ok := s.schema.Attr(name)
 		if !ok {
@@ -370,7 +371,7 @@ func (s *subject) chooseAttrs(op *config.Op) error {
 func (s *subject) strategy(o *Options) gen.Strategy {
 	st := gen.Strategy{
 		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.dtypes,
-		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs, Dims: o.Dims,
+		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs, Dims: o.Dims, Most: s.most,
 	}
 	if len(o.Layouts) > 0 {
 		st.Layouts = o.Layouts

@@ -134,10 +134,15 @@ func (p *plan) meanWanted() float64 {
 // meanOf sums the values times scale, a chunk at a time.
 func (p *plan) meanOf(scale float64) float64 {
 	buf := newBuffers(p.n)
+	var exact sum
 	total, count := 0.0, 0
 	for lo := 0; lo < p.n; lo += chunkElems {
 		n := min(chunkElems, p.n-lo)
 		want, marks := buf.loadWant(p, lo, n), p.marks(lo, n)
+		if p.d == dtype.Float64 { // the mean of equal values is that value, to the last digit
+			count += sumExactly(&exact, want, marks, scale)
+			continue
+		}
 		sum, terms := sumOf(want, scale), n
 		if marks != nil || !(math.Abs(sum) <= math.MaxFloat64) {
 			sum, terms = sumFinite(want, marks, scale)
@@ -148,7 +153,18 @@ func (p *plan) meanOf(scale float64) float64 {
 	if count == 0 {
 		return 0
 	}
-	return total / (float64(count) * scale)
+	return (total + exact.value()) / (float64(count) * scale)
+}
+
+// sumExactly adds the finite determined values to a compensated sum and returns how many they are.
+func sumExactly(s *sum, want []float64, marks []bool, scale float64) (terms int) {
+	for i, w := range want {
+		if math.Abs(w) <= math.MaxFloat64 && (marks == nil || !marks[i]) {
+			s.add(float64(w * scale))
+			terms++
+		}
+	}
+	return terms
 }
 
 // sumOf adds four sums at a time: one would wait for each addition.

@@ -100,7 +100,7 @@ func naiveVacuity(t *testing.T, w *Want, opt Options) Vacuity {
 
 // randomWant draws values, bounds and marks that are vacuous in some places and not in others.
 func randomWant(r *rng.RNG, d dtype.DType) *Want {
-	shapes := []tensor.Shape{{1}, {7}, {2, 3}, {5, 4}, {3, 1}, {2, 3, 5}, {4, 300}, {1, 9}, {300, 2}, {2, 2100}, {}}
+	shapes := []tensor.Shape{{1}, {7}, {2, 3}, {5, 4}, {3, 1}, {2, 4, 5}, {4, 300}, {1, 9}, {300, 2}, {2, 2100}, {}}
 	shape := shapes[r.Intn(len(shapes))]
 	n := shape.Elems()
 	w := &Want{DType: d, Shape: shape, Value: make([]float64, n), Bound: make([]float64, n), Undetermined: make([]bool, n)}
@@ -112,6 +112,9 @@ func randomWant(r *rng.RNG, d dtype.DType) *Want {
 			w.Value[i] = math.Floor(w.Value[i] * 20)
 		}
 		w.Bound[i] = math.Abs(wide * r.Float64())
+		if special == 0 && len(shape) == 3 { // pairs of rows are alike, and different from one another
+			w.Value[i], w.Bound[i] = float64(8*(1+i/10))+r.Float64(), 3
+		}
 		w.Undetermined[i] = special == 1 && r.Intn(5) == 0
 		if special == 2 && d.IsFloat() && r.Intn(50) == 0 {
 			w.Value[i] = []float64{math.NaN(), math.Inf(1), math.Inf(-1), d.MaxFinite(), 2 * d.MaxFinite(), 0}[r.Intn(6)]

@@ -100,6 +100,7 @@ type Op struct {
 	SchemaName                     string   // schema = "NAME"
 	Schema                         *opspec.Schema
 	Attributes                     map[string]any // int64, float64, bool or string
+	MaxSizes                       map[string]int // by dimension of the schema
 	Kwargs                         map[string]any // those, and []any and map[string]any of them
 	Timeout                        time.Duration
 	Env                            map[string]string

@@ -110,6 +110,8 @@ func opKeys(o *Op) []key {
 			"gpuemu ops NAME --format json shows", opSchema(o)},
 		{"attributes", "attributes of the schema that are not drawn, such as compute = \"storage\"",
 			scalars(&o.Attributes)},
+		{"max_sizes", "largest sizes that the kernel is made for, by dimension of the schema; larger ones are not drawn",
+			sizes(&o.MaxSizes)},
 		{"kwargs", "further arguments of candidate and reference", arguments(&o.Kwargs)},
 		{"timeout", "time limit of one call, in seconds", duration(&o.Timeout)},
 		{"env", "environment variables of candidate and reference", environment(&o.Env)},

@@ -169,6 +169,7 @@ func TestDTypeNames(t *testing.T) {
 // samples are values for keys whose schema does not say enough to make one up.
 var samples = map[string]any{
 	"seed": "18446744073709551615", "tolerances": map[string]any{"float32": 0.5}, "invariants": []any{"finite"},
+	"max_sizes":  map[string]any{"H": 64},
 	"attributes": map[string]any{"axis": 1}, "kwargs": map[string]any{"axis": 1}, "env": map[string]any{"A": "b"},
 	"schema": "softmax", "grid": []any{2}, "block": []any{"N"}, "shared": 7, "args": []any{"x", 1},
 	"execution_mode": "worker", "required_patterns": []any{"mma.*"}, "forbidden_patterns": []any{"ld.local"},

@@ -9,6 +9,7 @@ import (
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/opspec"
 )
 
 // tolerances reads dtype = number or dtype = { atol, rtol }.
@@ -99,6 +100,22 @@ func scalars(dst *map[string]any) value {
 			if _, ok := r.scalar(kid, want); ok {
 				set(dst, kid.key, kid.val)
 			}
+		})
+	}}
+}
+
+// sizes reads a table of positive integers.
+func sizes(dst *map[string]int) value {
+	return value{kind: "a table name = integer", schema: func() map[string]any {
+		return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "integer", "minimum": 1}}
+	}, read: func(r *reader, n *node) {
+		r.each(n, func(kid *node) {
+			v, ok := kid.val.(int64)
+			if !ok || v < 1 || v > opspec.MaxDimValue {
+				r.wrong(kid, "an integer of at least 1")
+				return
+			}
+			set(dst, kid.key, int(v))
 		})
 	}}
 }

@@ -46,6 +46,7 @@ type Kernel struct {
 	DTypes     []dtype.DType  `toml:"dtypes"`
 	Provenance string         `toml:"provenance"`
 	Attributes map[string]any `toml:"attributes"` // of the op that are not drawn
+	MaxSizes   map[string]int `toml:"max_sizes"`  // that the kernel is made for, by dimension of the op
 	Build      map[string]any `toml:"build"`      // for tools/corpus/build.py alone
 	Launch     Launch         `toml:"launch"`
 }

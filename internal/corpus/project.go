@@ -27,6 +27,7 @@ type projectOp struct {
 	Schema     string         `toml:"schema"`
 	DTypes     []dtype.DType  `toml:"dtypes"`
 	Attributes map[string]any `toml:"attributes,omitempty"`
+	MaxSizes   map[string]int `toml:"max_sizes,omitempty"`
 	Kernel     projectKernel  `toml:"kernel"`
 }
 
@@ -72,7 +73,8 @@ func WriteProject(dir, arch string, ids ...string) error {
 			}
 		}
 		doc.Ops = append(doc.Ops, projectOp{Name: id, Schema: k.Op, DTypes: dtypes, Attributes: k.Attributes,
-			Kernel: projectKernel{PTX: "ptx/" + id + ".{dtype}.ptx", Entry: k.Entry, Launch: k.Launch}})
+			MaxSizes: k.MaxSizes,
+			Kernel:   projectKernel{PTX: "ptx/" + id + ".{dtype}.ptx", Entry: k.Entry, Launch: k.Launch}})
 	}
 	text, err := toml.Marshal(doc)
 	if err != nil {

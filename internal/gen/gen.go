@@ -41,6 +41,8 @@ type Strategy struct {
 	Attrs      opspec.Attrs // attributes that are not drawn
 	// Dims lists, for some dimensions, the only sizes they get, whatever Shapes says.
 	Dims map[string][]int
+	// Most has, for some dimensions, the largest size they get.
+	Most map[string]int
 }
 
 // Named is a name with one sentence on what it is for.

@@ -69,7 +69,7 @@ func (sh *shaper) longSize(r *rng.RNG, name string, most int) int {
 		if r.Bool(0.5) {
 			size = octave + r.Intn(octave)
 		}
-		if size >= longLeast && size <= min(most, longMost) && d.Generates(size) && sh.prog.Admits(name, size) {
+		if size >= longLeast && size <= min(most, longMost) && sh.allows(d, size) {
 			return size
 		}
 	}

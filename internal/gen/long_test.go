@@ -71,6 +71,8 @@ func TestLongAxesStayWithinLimits(t *testing.T) {
 		{"two rows", func(_ *opspec.Schema, st *Strategy) { st.MaxElems = 2 * longLeast }, true},
 		{"listed", func(_ *opspec.Schema, st *Strategy) { st.Dims = map[string][]int{"H": {64}} }, false},
 		{"listed beside", func(_ *opspec.Schema, st *Strategy) { st.Dims = map[string][]int{"S": {128}} }, false},
+		{"most", func(_ *opspec.Schema, st *Strategy) { st.Most = map[string]int{"H": 300} }, false},
+		{"most of a long one", func(_ *opspec.Schema, st *Strategy) { st.Most = map[string]int{"H": 5000} }, true},
 		{"greatest size", func(s *opspec.Schema, _ *Strategy) { s.Dims[2].Max = 4000 }, false},
 		{"multiple", func(s *opspec.Schema, _ *Strategy) {
 			s.Dims[2].Candidates, s.Relations = []int{64, 128}, []string{"H % 64 == 0"}
@@ -87,6 +89,9 @@ func TestLongAxesStayWithinLimits(t *testing.T) {
 				if k.DimMap()["H"] >= longLeast {
 					long++
 				}
+				if most := st.Most["H"]; most > 0 && k.DimMap()["H"] > most {
+					t.Fatalf("%s: H is larger than %d", k, most)
+				}
 				if st.MaxElems > 0 && k.Inputs[0].Shape.Elems() > st.MaxElems {
 					t.Fatalf("%s has more than %d elements", k, st.MaxElems)
 				}
@@ -98,6 +103,14 @@ func TestLongAxesStayWithinLimits(t *testing.T) {
 				t.Errorf("%d of 600 cases are long, want some: %v", long, c.long)
 			}
 		})
+	}
+}
+
+func TestMostIsChecked(t *testing.T) {
+	for _, most := range []map[string]int{{"X": 4}, {"H": 0}} {
+		if _, err := Cases(reducedSchema(), Strategy{Most: most}, 1); diag.CodeOf(err) != BadStrategy {
+			t.Errorf("most %v: %v, want %s", most, err, BadStrategy)
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ type shaper struct {
 	maxElems int
 	fixed    opspec.Attrs
 	listed   map[string][]int // the only sizes of these dimensions
+	most     map[string]int   // the largest sizes of these
 	free     []string         // dimensions that do not follow from others
 	drawn    []string         // those of them that the strategy decides on
 	empty    []string         // those of drawn that may be 0
@@ -111,8 +112,11 @@ type choice struct {
 }
 
 func newShaper(s *opspec.Schema, prog *opspec.Program, st Strategy) (shaper, error) {
-	sh := shaper{schema: s, prog: prog, maxElems: st.MaxElems, fixed: st.Attrs, listed: st.Dims}
+	sh := shaper{schema: s, prog: prog, maxElems: st.MaxElems, fixed: st.Attrs, listed: st.Dims, most: st.Most}
 	if err := checkListed(s, st.Dims); err != nil {
+		return sh, err
+	}
+	if err := checkMost(s, st.Most); err != nil {
 		return sh, err
 	}
 	for i := range shapeStrategies {
@@ -173,6 +177,27 @@ func checkListed(s *opspec.Schema, listed map[string][]int) error {
 		}
 	}
 	return nil
+}
+
+// checkMost refuses largest sizes that leave none.
+func checkMost(s *opspec.Schema, most map[string]int) error {
+	for _, name := range slices.Sorted(maps.Keys(most)) {
+		d, ok := s.Dim(name)
+		if !ok || d.Derived() {
+			return diag.Errorf(BadStrategy, "name one that is drawn", "operator %q draws no dimension %q", s.Name, name)
+		}
+		if most[name] < max(d.Min, 1) {
+			return diag.Errorf(BadStrategy, "", "dimension %q of operator %q is at least %d, and at most %d is allowed", name,
+				s.Name, max(d.Min, 1), most[name])
+		}
+	}
+	return nil
+}
+
+// allows reports whether a dimension may have size v.
+func (sh *shaper) allows(d *opspec.Dim, v int) bool {
+	most, limited := sh.most[d.Name]
+	return d.Generates(v) && (!limited || v <= most) && sh.prog.Admits(d.Name, v)
 }
 
 // choose draws until the schema is fulfilled and every tensor is small enough.
@@ -258,13 +283,16 @@ func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 func (sh *shaper) drawDim(r *rng.RNG, name string, sizes func(*opspec.Dim, *rng.RNG) []int) int {
 	d, _ := sh.schema.Dim(name)
 	allowed := func(list []int) []int {
-		return slices.DeleteFunc(slices.Clone(list), func(v int) bool { return !d.Generates(v) || !sh.prog.Admits(name, v) })
+		return slices.DeleteFunc(slices.Clone(list), func(v int) bool { return !sh.allows(d, v) })
 	}
 	list := allowed(sizes(d, r))
 	if len(list) == 0 {
 		own, _ := d.Sizes()
 		if list = allowed(own); len(list) == 0 {
 			list = own
+		}
+		if most, ok := sh.most[name]; ok && slices.Min(list) > most {
+			list = []int{most}
 		}
 	}
 	return list[r.Intn(len(list))]
@@ -310,12 +338,12 @@ func (sh *shaper) shrink(dims map[string]int, keep string) bool {
 		list := append(slices.Clone(own), longAxes...)
 		next := 0
 		for v := dims[name] / 2; v >= 1 && next == 0; v /= 2 {
-			if d.Generates(v) && sh.prog.Admits(name, v) {
+			if sh.allows(d, v) {
 				next = v
 			}
 		}
 		for _, v := range list {
-			if v > next && v < dims[name] && d.Generates(v) && sh.prog.Admits(name, v) {
+			if v > next && v < dims[name] && sh.allows(d, v) {
 				next = v
 			}
 		}

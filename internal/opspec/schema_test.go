@@ -30,18 +30,19 @@ func everything() *Schema {
 		Name: "conv2d_topk", Doc: "a made-up operator",
 		Dims: []Dim{
 			{Name: "B", Candidates: []int{1, 2, 3}, Empty: true, Batch: true},
-			{Name: "H", Candidates: []int{3, 8, 33}, Min: 1, Max: 64, Tile: 16},
+			{Name: "H", Candidates: []int{3, 8, 33}, Min: 1, Max: 64, Tile: 16, Reduced: true},
 			{Name: "KH", Candidates: []int{1, 3}},
 			{Name: "OH", Expr: "(H+2*pad-KH)/stride+1"},
 			{Name: "V", Min: 2, Max: 100},
 			{Name: "head-dim", Candidates: []int{8, 16}},
 		},
 		Relations: []string{"KH <= H+2*pad", "V % 2 == 0", "k <= V"},
+		Usual:     []string{"H >= 2*KH"},
 		Inputs: []Input{
-			{Name: "x", Dims: []string{"B", "H", "head-dim"}},
+			{Name: "x", Dims: []string{"B", "H", "head-dim"}, Rare: []string{"offset", "masked"}},
 			{Name: "w", Dims: []string{"KH", "2*V"}, Role: RoleWeight, Domain: Domain{Min: 0, Max: math.Inf(1), Finite: true}},
 			{Name: "index", Dims: []string{"B", "3"}, Role: RoleIndex, DType: "int64", Domain: Domain{Below: "V",
-				Distinct: true}},
+				Distinct: true, Counts: true}},
 			{Name: "scale", Role: RoleScale, DType: "float32", Domain: Domain{Min: -1, Max: 2, NonZero: true}},
 		},
 		Outputs: []Output{

@@ -374,7 +374,7 @@ func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
 	// Scores are products of q and k and stand in exponents: two inputs that are large, or k of infinities, leave
 	// nothing to judge, and tiny ones give every row the mean of v. An infinite v, or one near overflow, has no defined
 	// product with a weight that may underflow; adversarial values still have some.
-	exponents := []string{"adversarial", "boundary", "offset", "cancelling", "near_eps", "masked"}
+	exponents := []string{"boundary", "offset", "cancelling", "near_eps", "masked"}
 	return &Op{
 		Name: name, Family: "attention", Doc: doc,
 		Contract: "float32 accumulation (float64 for float64), online or two-pass softmax over tiles of 16 keys or more, " +
@@ -417,7 +417,8 @@ func attentionOps() []*Op {
 		nil, nil, grouped)
 	s := decode.Schema
 	s.Dims = append(s.Dims[:3:3], s.Dims[4:]...)
-	s.Dims[0].Candidates = []int{2, 3, 5} // so that one empty sequence leaves others to judge
+	s.Dims[0].Candidates = []int{2, 3, 5}                     // so that one empty sequence leaves others to judge
+	s.Dims[3].Candidates = []int{1, 2, 3, 5, 16, 32, 65, 128} // of few keys all scores may be far below 0
 	query := opspec.Input{Name: "q", Dims: []string{"B", "HQ", "D"}, Rare: s.Inputs[0].Rare}
 	s.Inputs = []opspec.Input{query, s.Inputs[1], s.Inputs[2], lens}
 	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
