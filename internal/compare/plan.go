@@ -33,11 +33,7 @@ type plan struct {
 
 // newPlan checks the arguments. A nil plan with a report means that the output has the wrong shape or dtype.
 func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error) {
-	d := want.DType
-	if got != nil {
-		d = want.TypeOf(got.DType)
-	}
-	p, err := wantPlan(want, d, opt)
+	p, err := wantPlan(want, got, opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -55,8 +51,8 @@ func newPlan(got *tensor.Tensor, want *Want, opt Options) (*plan, *Report, error
 	return p, nil, nil
 }
 
-// wantPlan checks everything but the output, which may not exist. D is the type of the output.
-func wantPlan(want *Want, d dtype.DType, opt Options) (*plan, error) {
+// wantPlan checks everything but the output, which may be nil.
+func wantPlan(want *Want, got *tensor.Tensor, opt Options) (*plan, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
@@ -65,6 +61,10 @@ func wantPlan(want *Want, d dtype.DType, opt Options) (*plan, error) {
 	}
 	if opt.Worst == 0 {
 		opt.Worst = DefaultWorst
+	}
+	d := want.DType
+	if got != nil {
+		d = want.TypeOf(got.DType)
 	}
 	p := &plan{n: want.Shape.Elems(), d: d, want: want, opt: opt, forbid: opt.NonFinite == Forbid}
 	if err := p.chooseRegime(); err != nil {

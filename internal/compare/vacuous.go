@@ -75,7 +75,7 @@ func (v Vacuity) String() string {
 // An exact output is never vacuous. An index is judged by the scores: one that is as good as the wanted one is a right
 // answer and no garbage, one that is worse and accepted for the errors of the scores is vacuous.
 func MeasureVacuity(want *Want, opt Options) (Vacuity, error) {
-	p, err := wantPlan(want, want.DType, opt)
+	p, err := wantPlan(want, nil, opt)
 	if err != nil {
 		return Vacuity{}, err
 	}

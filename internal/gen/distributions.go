@@ -406,6 +406,21 @@ func cancelling(s *source) fillFunc {
 	}
 }
 
+// oneSided draws a magnitude and a sign for the tensor, and values within a quarter of it. Products of 8 to 64 such values
+// reach the limits that kernels take for minus infinity; larger ones would only make the scores uncertain.
+func oneSided(s *source) fillFunc {
+	u := s.r.Uint64()
+	middle := sign(u, [...]float64{32, 48, 64, 96}[u>>1&3])
+	if middle = math.Max(-s.d.MaxFinite()/2, math.Min(s.d.MaxFinite()/2, middle)); !s.usual {
+		middle = s.mid + sign(u, float64(s.half/2))
+	}
+	return func(dst []float64, _ int) {
+		for i := range dst {
+			dst[i] = float64(middle * (1 + float64(balanced(s.r.Float64())/4)))
+		}
+	}
+}
+
 // tieLevels are exact in every float format and, but for the halves, in every integer format.
 var tieLevels = [8]float64{-2, -1, -0.5, 0, 0.5, 1, 2, 3}
 

@@ -235,6 +235,8 @@ func (s *Stream) values(root *rng.RNG, in *opspec.Input, elem dtype.DType) strin
 	const domain = "v1/dist/"
 	name := s.strategy.Values
 	switch {
+	case name == mixed && in.Factor && pick(root, "v1/factors", "", factorCases) == 0:
+		name = factorValues
 	case name == mixed:
 		name = drawMixed(root, root.Derive(domain+in.Name), in)
 	case (in.Role == opspec.RoleWeight || slices.Contains(in.Rare, name)) && pick(root, domain, in.Name, 4) != 0:

@@ -121,7 +121,20 @@ var distributions = [...]distribution{
 			"is 0"},
 		weight: 3, weightRole: 3, start: sparse,
 	},
+	{
+		Named: Named{factorValues, "values about 32, 48, 64 or 96, all of one sign; mixed draws them for " +
+			"both factors of the scores of attention at once, in one case of ten: for masks and initial maxima of -1e4 " +
+			"or -5e4 that real scores fall below"},
+		start: oneSided,
+	},
 }
+
+// factorValues is what both factors of scores are drawn from in some cases, so that all scores of a row are far below
+// zero, or far above.
+const factorValues = "one_sided"
+
+// factorCases: one case in so many. In half of them the two factors have different signs.
+const factorCases = 10
 
 // roleDistributions make the values of roles that leave no choice.
 var roleDistributions = [...]distribution{

@@ -133,6 +133,7 @@ func (r *jsonReader) input(s *Schema, n *jsonNode, path string) error {
 				{"counts", r.boolean(&in.Domain.Counts)},
 			})
 		}},
+		{"factor", r.boolean(&in.Factor)},
 		{"rare", r.list(MaxRare, r.strings(&in.Rare))},
 	})
 	s.Inputs = append(s.Inputs, in)
@@ -293,6 +294,7 @@ type (
 		Role   string      `json:"role,omitempty"`
 		DType  string      `json:"dtype,omitempty"`
 		Domain *domainJSON `json:"domain,omitempty"`
+		Factor bool        `json:"factor,omitempty"`
 		Rare   []string    `json:"rare,omitempty"`
 	}
 	domainJSON struct {
@@ -332,7 +334,7 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 		j.Dims = append(j.Dims, dimJSON(d))
 	}
 	for _, in := range s.Inputs {
-		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType, Rare: in.Rare}
+		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType, Factor: in.Factor, Rare: in.Rare}
 		if in.Role != RoleData {
 			x.Role = in.Role.String()
 		}

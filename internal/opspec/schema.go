@@ -130,6 +130,9 @@ type Input struct {
 	Role   Role
 	DType  string // "": the case's dtype; AttrDType with a name; else fixed, e.g. "int64"
 	Domain Domain
+	// Factor: scores are products of this input with another one so marked; generators sometimes draw both large and of
+	// one sign each.
+	Factor bool
 	// Rare lists value distributions that say little about this input, so that generators draw them rarely.
 	Rare []string
 }

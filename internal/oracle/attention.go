@@ -384,8 +384,9 @@ func attentionOp(name, doc string, causal, window []any, heads [2][]int) *Op {
 			Usual:  []string{"N >= M"}, // else the first rows of a causal mask see no key
 			DTypes: plainFloats(),
 			Inputs: []opspec.Input{
-				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}, Rare: append([]string{"rising_max"}, exponents...)},
-				{Name: "k", Dims: kv, Rare: exponents},
+				{Name: "q", Dims: []string{"B", "HQ", "M", "D"}, Rare: append([]string{"rising_max"}, exponents...),
+					Factor: true},
+				{Name: "k", Dims: kv, Rare: exponents, Factor: true},
 				{Name: "v", Dims: kv, Rare: []string{"boundary", "masked", "nan_injected", "offset"}},
 			},
 			Outputs: []opspec.Output{{Name: "output", Dims: []string{"B", "HQ", "M", "D"}}},
@@ -419,7 +420,7 @@ func attentionOps() []*Op {
 	s.Dims = append(s.Dims[:3:3], s.Dims[4:]...)
 	s.Dims[0].Candidates = []int{2, 3, 5}                     // so that one empty sequence leaves others to judge
 	s.Dims[3].Candidates = []int{1, 2, 3, 5, 16, 32, 65, 128} // of few keys all scores may be far below 0
-	query := opspec.Input{Name: "q", Dims: []string{"B", "HQ", "D"}, Rare: s.Inputs[0].Rare}
+	query := opspec.Input{Name: "q", Dims: []string{"B", "HQ", "D"}, Rare: s.Inputs[0].Rare, Factor: true}
 	s.Inputs = []opspec.Input{query, s.Inputs[1], s.Inputs[2], lens}
 	s.Outputs[0].Dims = []string{"B", "HQ", "D"}
 	s.Attrs, s.Relations, s.Usual = s.Attrs[3:], s.Relations[:1], []string{"N >= 1"}

@@ -71,6 +71,11 @@ var looser = map[string]struct {
 	"dequantize_tensor/float64": {0, alikeUsed},
 	"dequantize_row/float64":    {0, alikeUsed},
 	"dequantize_group/float64":  {0, alikeUsed},
+
+	"dequantize_affine_tensor/float64": {0, alikeUsed},
+	"dequantize_affine_row/float64":    {0, alikeUsed},
+	"quantize_static_tensor":           {0, exactUsed},
+	"quantize_static_row":              {0, exactUsed},
 }
 
 const (

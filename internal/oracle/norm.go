@@ -202,7 +202,7 @@ func normOps() []*Op {
 		return []opspec.Dim{
 			{Name: "N", Candidates: []int{1, 2, 5}, Empty: true},
 			{Name: "C", Candidates: []int{4, 8, 12, 32, 64}, Min: 1},
-			{Name: "L", Candidates: []int{1, 9, 64, 257}, Min: 1, Tile: 128},
+			{Name: "L", Candidates: []int{1, 9, 64, 257}, Min: 1, Tile: 128, Reduced: true},
 		}
 	}
 	ncl := func() []string { return []string{"N", "C", "L"} }
