@@ -136,12 +136,12 @@ func (h *histogram) quantiles(qs ...float64) []float64 {
 	panic("compare: internal error: rank beyond the histogram")
 }
 
-// sum is a compensated sum of numbers that are not negative (Neumaier, ZAMM 54, 1974).
+// sum is a compensated sum (Neumaier, ZAMM 54, 1974).
 type sum struct{ s, c float64 }
 
 func (a *sum) add(x float64) {
 	t := a.s + x
-	if a.s >= x {
+	if math.Abs(a.s) >= math.Abs(x) {
 		a.c += (a.s - t) + x
 	} else {
 		a.c += (x - t) + a.s

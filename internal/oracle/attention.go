@@ -26,6 +26,7 @@ type head struct {
 // below least. Overfull: a tile of the keys may overflow by itself; see call.overfull.
 type weights struct {
 	p        []num
+	own      []float64 // errors of p that its sum does not have
 	total    num
 	least    float64
 	overfull bool
@@ -60,6 +61,7 @@ func (c *call) attendRows(out *result, at int, h head) {
 		dotShape{m: h.m, n: h.n, k: h.d, transB: true, tensorCore: c.tensorCore()})
 	values := c.inputs(h.v)
 	p := matrix{make([]float64, h.m*h.n), make([]float64, h.m*h.n)}
+	own := make([]float64, h.m*h.n)
 	totals, least := make([]num, h.m), make([]float64, h.m)
 	special, overfull := make([]bool, h.m), make([]bool, h.m)
 	h.peak = largest(finitePart(h.v))
@@ -83,10 +85,14 @@ func (c *call) attendRows(out *result, at int, h head) {
 			}
 			totals[i], least[i] = w.total, w.least
 			for j := lo; j < hi; j++ {
-				p.v[i*h.n+j], p.e[i*h.n+j] = w.p[j-lo].v, w.p[j-lo].e
+				p.v[i*h.n+j], p.e[i*h.n+j], own[i*h.n+j] = w.p[j-lo].v, w.p[j-lo].e, w.own[j-lo]
 			}
 		}
 	})
+	var narrow []float64
+	if r := (rowWeights{p, own, totals, least, special}); r.wide() {
+		narrow = c.narrowed(&h, &r, values)
+	}
 	o := c.dots(p, values, dotShape{m: h.m, n: h.d, k: h.n, tensorCore: c.tensorCore()})
 	parallel(h.m*h.d, 16, func(first, last int) {
 		for i := first; i < last; i++ {
@@ -94,6 +100,9 @@ func (c *call) attendRows(out *result, at int, h head) {
 				continue
 			}
 			x := c.divLeast(o.at(i), totals[i/h.d], least[i/h.d])
+			if narrow != nil && x.v-x.v == 0 {
+				x.e = math.Min(x.e, narrow[i])
+			}
 			if overfull[i/h.d] {
 				x.w |= clsNaN
 			}
@@ -166,7 +175,7 @@ func tileReach(s []num, lo int) float64 {
 // weigh returns the weights of row i.
 func (c *call) weigh(scores *product, h *head, i int) weights {
 	lo, hi := h.visible(i)
-	w := weights{p: make([]num, max(0, hi-lo))}
+	w := weights{p: make([]num, max(0, hi-lo)), own: make([]float64, max(0, hi-lo))}
 	top := exact(math.Inf(-1))
 	for j := lo; j < hi; j++ {
 		w.p[j-lo] = c.mul(scores.at(i*h.n+j), h.scale)
@@ -199,6 +208,7 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 			x = capped(x, most)
 		}
 		w.p[j] = x
+		w.own[j] = math.Min(x.e, float64((abs(x.v)+x.e)*rescale))
 		total.add(x)
 	}
 	w.total = total.total(&c.arith)
@@ -210,7 +220,9 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	}
 	if c.tensorCore() > 0 && w.total.clean() {
 		for j := range w.p {
+			e := w.p[j].e
 			c.castWeight(&w.p[j], w.total, w.least)
+			w.own[j] += w.p[j].e - e
 		}
 	}
 	return w

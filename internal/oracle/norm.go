@@ -208,6 +208,8 @@ func normOps() []*Op {
 	ncl := func() []string { return []string{"N", "C", "L"} }
 	output := func(dims []string) []opspec.Output { return []opspec.Output{{Name: "output", Dims: dims}} }
 	bshInput := opspec.Input{Name: "input", Dims: bsh()}
+	wide := bshDims() // a row of one element is its sign times the weight, whatever the kernel divides by
+	wide[2].Candidates = append([]int{2}, wide[2].Candidates[1:]...)
 	variance := weight("var", "C")
 	variance.Domain = opspec.Domain{Min: 0, Max: math.Inf(1), Finite: true}
 	return []*Op{
@@ -226,7 +228,7 @@ func normOps() []*Op {
 			Doc:      "x / sqrt(mean(x^2) + eps) weight over the last axis",
 			Contract: "plain sum of squares in float32 (float64 for float64), any order; in any association; " + cast,
 			Schema: &opspec.Schema{
-				Dims: bshDims(), DTypes: plainFloats(), Outputs: output(bsh()),
+				Dims: wide, DTypes: plainFloats(), Outputs: output(bsh()),
 				Attrs:  []opspec.Attr{floatAttr("eps", "added to the mean square", 1e-6, 1e-5)},
 				Inputs: []opspec.Input{bshInput, weight("weight", "H")},
 			},
