@@ -281,14 +281,14 @@ func masked(s *source) fillFunc {
 
 // offset draws a mean of ±2^k, with k up to where the dtype can still tell values a few units apart, and adds U[-1,1).
 //
-// Half of the tensors have one mean for all rows: a statistic over several rows (groupnorm) would be dominated by the
+// Most tensors have one mean for all rows: a statistic over several rows (groupnorm) would be dominated by the
 // differences of their means otherwise, and nothing would cancel. Its k lies about half the precision. There the square
 // of the mean has few digits left for the spread, so that E[x²]-E[x]² is wrong, but the errors of honest sums are still
 // small beside it; the window does not depend on the length of the sums. Rows deviate from it by up to 1/2048, so that
 // their sums differ, and the sign alternates along the first axis: activations are flat far below 0.
 func offset(s *source) fillFunc {
 	kMin, kMax := 3, min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
-	shared := s.r.Bool(0.5)
+	shared := s.r.Bool(0.7)
 	common := s.r.Uint64()
 	if shared {
 		kMax = min(s.prec-2, max(s.prec/2, 9), 26, math.Ilogb(s.d.MaxFinite())-2)
@@ -322,10 +322,11 @@ func offset(s *source) fillFunc {
 }
 
 // epsRoots are the square roots of 1e-5, 1e-6, ..., 1e-12, to which variances are compared, and 1e-8, 1e-10 and 1e-12
-// themselves, to which norms (l2norm) and maxima (scales of quantisation) are.
+// themselves, to which norms (l2norm) and maxima (scales of quantisation) are; the norm of a long row is
+// √n times as large, so a smaller one is there, too.
 var epsRoots = [...]float64{
 	3.1622776601683795e-3, 1e-3, 3.1622776601683795e-4, 1e-4, 3.1622776601683795e-5, 1e-5, 3.1622776601683795e-6, 1e-6,
-	1e-8, 1e-10, 1e-12,
+	1e-8, 1e-10, 1e-12, 1e-14,
 }
 
 // nearEps draws the root mean square of each row and values uniform in ±√3 times it. Formats that do not reach so

@@ -637,7 +637,7 @@ func TestNamedLists(t *testing.T) {
 	if got := ShapeStrategies(); got[0].Name != "default" || len(got) != 6 {
 		t.Errorf("ShapeStrategies = %v", got)
 	}
-	if got := ValueDistributions(); got[0].Name != "mixed" || len(got) != 14 {
+	if got := ValueDistributions(); got[0].Name != "mixed" || len(got) != 15 {
 		t.Errorf("ValueDistributions = %v", got)
 	}
 	for _, n := range append(ShapeStrategies(), ValueDistributions()...) {

@@ -9,7 +9,7 @@ import (
 const (
 	// longCases: one case in so many has a long reduced axis. Kernels have another path for rows that do not fit into
 	// one block or into shared memory, and sums lose digits with length.
-	longCases = 25
+	longCases = 20
 	// longLeast is the shortest long axis: one beyond the rows that kernels of one pass usually take. longMost is one
 	// beyond 2^16, a limit of 16-bit indices and of a CUDA grid's y and z dimension.
 	longLeast, longMost = 4097, 65537

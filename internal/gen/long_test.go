@@ -18,7 +18,7 @@ func reducedSchema() *opspec.Schema {
 		Outputs: []opspec.Output{{Name: "y", Dims: []string{"B", "S"}}}}
 }
 
-// TestLongAxes: one default case in 25 has a long reduced axis, of varied length, and costs no more than others. Other
+// TestLongAxes: one default case in 20 has a long reduced axis, of varied length, and costs no more than others. Other
 // cases are what they are without the mark.
 func TestLongAxes(t *testing.T) {
 	marked, plain := reducedSchema(), reducedSchema()

@@ -92,7 +92,7 @@ var distributions = [...]distribution{
 		weight: 10, weightRole: 4, rowwise: true, start: offset,
 	},
 	{
-		Named: Named{"near_eps", "rows with a root mean square from 3e-3 to 1e-12, in every other slice along the first " +
+		Named: Named{"near_eps", "rows with a root mean square from 3e-3 to 1e-14, in every other slice along the first " +
 			"axis, for a wrong or misplaced eps and scales of tiny groups"},
 		weight: 8, weightRole: 4, rowwise: true, start: nearEps,
 	},

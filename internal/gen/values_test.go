@@ -62,7 +62,7 @@ func TestDistributions(t *testing.T) {
 		"uniform": checkUniform, "normal": checkNormal, "boundary": checkBoundary, "adversarial": checkAdversarial,
 		"nan_injected": checkNaNInjected, "masked": checkMasked, "offset": checkOffset, "near_eps": checkNearEps,
 		"rising_max": checkRisingMax, "cancelling": checkCancelling,
-		"ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse,
+		"ties": checkTies, "one_hot": checkOneHot, "sparse": checkSparse, "one_sided": checkOneSided,
 	}
 	for i := range distributions {
 		name := distributions[i].Name
@@ -79,6 +79,23 @@ func TestDistributions(t *testing.T) {
 				checks[name](t, d, rows)
 			})
 		}
+	}
+}
+
+// checkOneSided: one sign, and no value far from the others.
+func checkOneSided(t *testing.T, d dtype.DType, rows [][]float64) {
+	negative := share(rows, func(x float64) bool { return x < 0 })
+	if negative != 0 && negative != 1 {
+		t.Errorf("%g of the values are negative, want all or none", negative)
+	}
+	lo, hi := math.Inf(1), 0.0
+	for _, row := range rows {
+		for _, x := range row {
+			lo, hi = min(lo, math.Abs(x)), max(hi, math.Abs(x))
+		}
+	}
+	if hi/lo > 2 || d.IsSigned() && (lo < 20 || hi > 128) {
+		t.Errorf("magnitudes from %g to %g, want values about one of 32, 48, 64 and 96 (unsigned: any)", lo, hi)
 	}
 }
 

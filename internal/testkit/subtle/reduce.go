@@ -9,7 +9,20 @@ import (
 	"gpuemu/internal/dtype"
 )
 
-// reduction is a way to add the terms of a row. The zero value adds in float32, first term first.
+// laneSums are the sums of the lanes that share a row, as the threads of a warp do.
+type laneSums [32]float32
+
+// total adds the lanes as shuffles within a warp do.
+func (l laneSums) total() float32 {
+	for h := len(l) / 2; h > 0; h /= 2 {
+		for i := range h {
+			l[i] += l[i+h]
+		}
+	}
+	return l[0]
+}
+
+// reduction is a way to add the terms of a row. The zero value adds in float32, in lanes.
 type reduction struct {
 	narrow bool // blocks of 64 terms are added in the dtype of the case, the blocks in float32
 	limit  int  // terms past this one are ignored; 0: none
@@ -26,14 +39,16 @@ func (r reduction) sum(n int, d dtype.DType, f func(i int) float32) float32 {
 	if r.narrow {
 		return narrowSum(n, d, f)
 	}
-	total := float32(0)
+	var lanes laneSums
 	for i := range n {
 		if r.merge > 0 && i > 0 && i%r.merge == 0 {
-			total *= 0.5
+			for k := range lanes {
+				lanes[k] *= 0.5
+			}
 		}
-		total += f(i)
+		lanes[i%len(lanes)] += f(i)
 	}
-	return total
+	return lanes.total()
 }
 
 func narrowSum(n int, d dtype.DType, f func(i int) float32) float32 {
@@ -82,23 +97,23 @@ func (s spread) moments(x []float32) (mu, m2 float32) {
 	if s.limit > 0 {
 		x = x[:min(len(x), s.limit)]
 	}
-	total, squares := float32(0), float32(0)
-	for _, v := range x {
-		total += v
-		squares += v * v
+	var total, squares, deviations laneSums
+	for i, v := range x {
+		total[i%len(total)] += v
+		squares[i%len(squares)] += v * v
 	}
 	n := float32(len(x))
-	mu = total / n
+	mu = total.total() / n
 	if s.onePass {
-		return mu, (squares/n - mu*mu) * n
+		return mu, (squares.total()/n - mu*mu) * n
 	}
 	if s.bf16Mean {
 		mu = narrow(mu, dtype.BFloat16)
 	}
-	for _, v := range x {
-		m2 += (v - mu) * (v - mu)
+	for i, v := range x {
+		deviations[i%len(deviations)] += (v - mu) * (v - mu)
 	}
-	return mu, m2
+	return mu, deviations.total()
 }
 
 // size is the number of values that moments looks at.
