@@ -30,6 +30,9 @@ type Lean struct {
 // campaign of 5,000 cases and 100 operators with types has one such test each, of two sides: 1e-6 in all.
 const LeanChance = 1e-10
 
+// leanTail is -ln(LeanChance), the exponent of Hoeffding's tail.
+const leanTail = 23.025850929940457
+
 // Add adds the counts of another case.
 func (l *Lean) Add(o Lean) {
 	l.Units += o.Units
@@ -40,7 +43,7 @@ func (l *Lean) Add(o Lean) {
 // Biased reports whether so many units lean to one side that chance does not explain it.
 func (l *Lean) Biased() bool {
 	excess := float64(max(l.Above, l.Below)) - float64(float64(l.Units)/2)
-	return excess > 0 && float64(2*float64(excess*excess)) >= float64(-math.Log(LeanChance)*float64(l.Units))
+	return excess > 0 && float64(2*float64(excess*excess)) >= float64(leanTail*float64(l.Units))
 }
 
 // maxUnits is how many units of an output are looked at: enough for any share that matters.

@@ -407,8 +407,8 @@ func cancelling(s *source) fillFunc {
 	}
 }
 
-// oneSided draws a magnitude and a sign for the tensor, and values within a quarter of it. Products of 8 to 64 such values
-// reach the limits that kernels take for minus infinity; larger ones would only make the scores uncertain.
+// oneSided draws a magnitude and a sign for the tensor, and values within a quarter of it. Products of 8 to 64 such
+// values reach the limits that kernels take for minus infinity; larger ones would only make the scores uncertain.
 func oneSided(s *source) fillFunc {
 	u := s.r.Uint64()
 	middle := sign(u, [...]float64{32, 48, 64, 96}[u>>1&3])

@@ -192,8 +192,9 @@ func (c *call) l2norm() error {
 }
 
 func normOps() []*Op {
-	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order; " +
-		"in any association or folded to x s + t; "
+	const squares = "plain sum of squares in float32 (float64 for float64), any order" + chains
+	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order" +
+		chains + "; in any association or folded to x s + t; "
 	const cast = "the normalised value may be rounded to the output type before the weight"
 	weight := func(name string, dims ...string) opspec.Input {
 		return opspec.Input{Name: name, Dims: dims, Role: opspec.RoleWeight}
@@ -226,7 +227,7 @@ func normOps() []*Op {
 		{
 			Name: "rmsnorm", Aliases: []string{"rms_norm"}, Family: "norm",
 			Doc:      "x / sqrt(mean(x^2) + eps) weight over the last axis",
-			Contract: "plain sum of squares in float32 (float64 for float64), any order; in any association; " + cast,
+			Contract: squares + "; in any association; " + cast,
 			Schema: &opspec.Schema{
 				Dims: wide, DTypes: plainFloats(), Outputs: output(bsh()),
 				Attrs:  []opspec.Attr{floatAttr("eps", "added to the mean square", 1e-6, 1e-5)},
@@ -256,7 +257,7 @@ func normOps() []*Op {
 		{
 			Name: "l2norm", Aliases: []string{"l2_normalize"}, Family: "norm",
 			Doc:      "x / max(sqrt(sum(x^2)), eps) over the last axis",
-			Contract: "plain sum of squares in float32 (float64 for float64), any order; one rounding to the output type",
+			Contract: squares + "; one rounding to the output type",
 			Schema:   rowwise([]opspec.Attr{floatAttr("eps", "least norm", 1e-12)}, output(bsh())...),
 			ref:      (*call).l2norm,
 		},

@@ -178,7 +178,8 @@ func (c *call) cumsum() error {
 }
 
 func reduceOps() []*Op {
-	const anyOrder = "float32 accumulation (float64 for float64) in any order, one rounding to the output type"
+	const anyOrder = "float32 accumulation (float64 for float64) in any order" + chains +
+		", one rounding to the output type"
 	reduced := opspec.Output{Name: "output", Dims: []string{"B", "S"}}
 	row := func(name, doc, contract string, f func(c *call, r int, x []float64), attrs ...opspec.Attr) *Op {
 		return &Op{
@@ -217,8 +218,9 @@ func reduceOps() []*Op {
 		row("logsumexp", "m + log(sum(exp(x - m))), m the row maximum",
 			anyOrder+"; rows with +Inf or without a finite score undetermined", (*call).logSumExp),
 		{
-			Name: "cumsum", Family: "reduce", Doc: "running sum over the last axis", Contract: anyOrder + " (any scan)",
-			Schema: rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}), ref: (*call).cumsum,
+			Name: "cumsum", Family: "reduce", Doc: "running sum over the last axis",
+			Contract: "float32 accumulation (float64 for float64), any scan, one rounding to the output type",
+			Schema:   rowwise(nil, opspec.Output{Name: "output", Dims: bsh()}), ref: (*call).cumsum,
 		},
 	}
 }

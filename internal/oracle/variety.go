@@ -97,6 +97,9 @@ func (y *variety) repeats() bool {
 	return 4*repeated > y.taken
 }
 
+// chains is what contracts say of chainTerms.
+const chains = " (sums of more than 1024 terms in lanes)"
+
 // chainTerms is the longest chain of additions that a sum of n terms is assumed to have. Short sums may be one chain;
 // kernels share a long one between lanes, and a single float32 chain over 10^4 terms of one sign is not accurate.
 func chainTerms(n int) float64 { return math.Min(float64(n), math.Max(1024, math.Ceil(float64(n)/32))) }
