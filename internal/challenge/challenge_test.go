@@ -259,7 +259,7 @@ func TestRecheckChosenNonce(t *testing.T) {
 // TestRecheckUndecided: where the reference cannot tell, wrong outputs look as good as right ones. Many of such cases
 // are no success.
 func TestRecheckUndecided(t *testing.T) {
-	c := filled(t, Request{Code: code, Op: "window_attention", DType: "float32", Count: 6, Values: "boundary"})
+	c := filled(t, Request{Code: code, Op: "cross_entropy", DType: "float32", Count: 6, Values: "adversarial"})
 	rep := recheck(t, c, Options{})
 	undecided := 0
 	for _, k := range rep.Cases {
