@@ -5,6 +5,7 @@ package oracle
 import (
 	"math"
 
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/libm"
 	"gpuemu/internal/opspec"
 )
@@ -90,7 +91,9 @@ func (c *call) attendRows(out *result, at int, h head) {
 		}
 	})
 	var narrow []float64
-	if r := (rowWeights{p, own, totals, least, special}); r.wide() {
+	// Rounded to TF32 or to the storage type, weights are no longer the same in the product and in their sum.
+	asTheyAre := !c.tf32 && c.store == dtype.Invalid
+	if r := (rowWeights{p, own, totals, least, special}); asTheyAre && r.wide() {
 		narrow = c.narrowed(&h, &r, values)
 	}
 	o := c.dots(p, values, dotShape{m: h.m, n: h.d, k: h.n, tensorCore: c.tensorCore()})
