@@ -66,7 +66,9 @@ func (m *arith) deviations(x []float64) deviations {
 		}
 	}
 	largest, rms, square := extentOf(x).largest(), math.Sqrt(all/n), sq.value()
-	varied := len(x) >= longTerms && y.grain(m.u, largest) == largest // running means round independently
+	// Running means round independently while the updates of the last ones are not all lost beside their spacing.
+	moving := float64(float64(n*m.u)*largest) <= math.Sqrt(square/n)
+	varied := moving && len(x) >= longTerms && y.steady(m.u, largest)
 	off := math.Max(mu.e, m.runningMean(len(x), largest, rms, varied)+m.tiny)
 	offset := float64(n * float64(off*off))
 	if !m.common || !varied {
@@ -74,7 +76,7 @@ func (m *arith) deviations(x []float64) deviations {
 	}
 	top := square + offset
 	e := offset + float64(m.gamma(m.squaring())*top) + flushed + float64(2*float64(n*m.tiny)) +
-		m.treeError(len(x), chainTerms(len(x)), limits{top, float64((far + off) * (far + off)), squares.grain(m.u, top)})
+		m.treeError(len(x), limits{top, float64((far + off) * (far + off)), squares.grain(m.u, top)})
 	prefixes := float64(n * (apart / 2))
 	if varied {
 		long := math.Max(math.Sqrt(float64(n*square))/2, rootPrefixes(x, mu.v, low))

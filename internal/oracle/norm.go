@@ -71,17 +71,6 @@ func (c *call) invStd(variance num) num {
 	return c.rsqrtLeast(c.add(variance, c.constant(eps)), float64(eps*(1-float64(4*c.u))))
 }
 
-// elementwise returns the arithmetic of what is done to each element of a row by itself. The roundings of different
-// elements have nothing in common.
-func (c *call) elementwise() *call {
-	if !c.common {
-		return c
-	}
-	own := *c
-	own.u = ownRoundoff
-	return &own
-}
-
 // moments are what a row is normalised with.
 type moments struct {
 	mean, rstd num
@@ -97,7 +86,7 @@ func (c *call) standardise(out *result, at int, x []float64, wb func(i int) (w, 
 	if c.attrs.Str("moments") == "output" {
 		mean, rstd = c.cast(mean), c.cast(rstd)
 	}
-	c.elementwise().normalise(out, at, x, moments{mean, rstd, d.low}, wb)
+	c.normalise(out, at, x, moments{mean, rstd, d.low}, wb)
 }
 
 func (c *call) layernorm() error {
@@ -170,9 +159,8 @@ func (c *call) rmsnorm() error {
 	out.Unit = width
 	c.rows("input", width, func(r int, x []float64) {
 		rstd := c.invStd(c.mean(c.squares(x), width))
-		own := c.elementwise()
 		for i, v := range x {
-			out.set(r*width+i, own.scaled(c.input(v), rstd, c.input(w[i])))
+			out.set(r*width+i, c.scaled(c.input(v), rstd, c.input(w[i])))
 		}
 	})
 	return nil
@@ -192,9 +180,9 @@ func (c *call) l2norm() error {
 }
 
 func normOps() []*Op {
-	const squares = "plain sum of squares in float32 (float64 for float64), any order" + chains
-	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order" +
-		chains + "; in any association or folded to x s + t; "
+	const squares = "plain sum of squares in float32 (float64 for float64), any order"
+	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order; " +
+		"in any association or folded to x s + t; "
 	const cast = "the normalised value may be rounded to the output type before the weight"
 	weight := func(name string, dims ...string) opspec.Input {
 		return opspec.Input{Name: name, Dims: dims, Role: opspec.RoleWeight}

@@ -168,7 +168,7 @@ func (c *call) argmax() error {
 func (c *call) cumsum() error {
 	w, out := c.dim("H"), c.out("output")
 	c.rows("input", w, func(r int, x []float64) {
-		s := sum{single: true}
+		var s sum
 		for i, v := range x {
 			s.add(c.input(v))
 			out.set(r*w+i, s.total(&c.arith))
@@ -178,8 +178,7 @@ func (c *call) cumsum() error {
 }
 
 func reduceOps() []*Op {
-	const anyOrder = "float32 accumulation (float64 for float64) in any order" + chains +
-		", one rounding to the output type"
+	const anyOrder = "float32 accumulation (float64 for float64) in any order, one rounding to the output type"
 	reduced := opspec.Output{Name: "output", Dims: []string{"B", "S"}}
 	row := func(name, doc, contract string, f func(c *call, r int, x []float64), attrs ...opspec.Attr) *Op {
 		return &Op{

@@ -151,7 +151,7 @@ func (c *call) logSoftmaxRow(out *result, at int, x []float64, s *rowScratch) {
 
 func softmaxOps() []*Op {
 	const contract = "row maximum subtracted before scaling by log2 e; float32 accumulation (float64 for float64) in " +
-		"any order" + chains + ", one rounding to the output type; rows with +Inf or without a finite score undetermined"
+		"any order, one rounding to the output type; rows with +Inf or without a finite score undetermined"
 	row := func(name, doc string, f func(c *call, out *result, at int, x []float64, s *rowScratch)) *Op {
 		return &Op{
 			Name: name, Family: "softmax", Doc: doc, Contract: contract,

@@ -15,7 +15,7 @@ import "math"
 // Long sums: this is reached only if all roundings push the same way as hard as they can. Roundings of partial sums up
 // to a magnitude that depends on the terms (see variety) count as independent with mean zero (Higham and Mary, A new
 // approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019): together they cost at most
-// longSum·u·√ΣM_k². Those of larger partial sums add up, in chains of at most chainTerms.
+// longSum·u·√ΣM_k². Those of larger partial sums add up.
 // Overflow: no partial sum can exceed pos or fall below -neg; both infinities at once can meet as NaN.
 type sum struct {
 	n           int
@@ -25,7 +25,6 @@ type sum struct {
 	may, must   classes // classes some term may have; classes some term is certain to have
 	some        bool    // some term is certainly not finite
 	variety     variety
-	single      bool    // a chain may have all terms: a scan
 	grain       float64 // of variety, for up to twice as many terms as judged
 	judged      int
 }
@@ -133,11 +132,7 @@ func (s *sum) total(m *arith) num {
 		}
 		return num{v: v, w: possible &^ classOf(v)}
 	}
-	chain := chainTerms(s.n)
-	if s.single {
-		chain = float64(s.n)
-	}
-	e := s.e + m.treeError(s.n, chain, limits{top, s.peak, s.independent(m, top)}) + float64(float64(s.n)*m.tiny)
+	e := s.e + m.treeError(s.n, limits{top, s.peak, s.independent(m, top)}) + float64(float64(s.n)*m.tiny)
 	return m.stored(num{v: v, e: e, w: possible &^ clsFinite})
 }
 
@@ -162,8 +157,8 @@ const longTerms = 32
 // partial sums are independent.
 type limits struct{ top, peak, grain float64 }
 
-// treeError bounds what the roundings of a sum of n terms, in chains of at most chain, add up to.
-func (m *arith) treeError(n int, chain float64, l limits) float64 {
+// treeError bounds what the roundings of a sum of n terms add up to.
+func (m *arith) treeError(n int, l limits) float64 {
 	if n < 2 || l.top == 0 {
 		return 0
 	}
@@ -177,12 +172,8 @@ func (m *arith) treeError(n int, chain float64, l limits) float64 {
 		if m.common {
 			long = 0
 		}
-		if l.grain < l.top { // chains add up beyond the grain, and so do their sums
-			if most := math.Min(l.top, float64(chain*l.peak)); most > l.grain {
-				beyond := linearSum(chain, most, l.peak) - linearSum(math.Floor(l.grain/l.peak), l.grain, l.peak)
-				long += float64(count / chain * beyond)
-			}
-			long += float64(l.top * (count/chain - 1))
+		if l.grain < l.top {
+			long += linearSum(count, l.top, l.peak) - linearSum(math.Floor(l.grain/l.peak), l.grain, l.peak)
 		}
 		worst = math.Min(worst, long)
 	}

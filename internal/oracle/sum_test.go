@@ -34,6 +34,10 @@ var sumFamilies = map[string]func(i, n int, r *rng.RNG) float64{
 		}
 		return r.Float64()
 	},
+	"squares": func(_, _ int, r *rng.RNG) float64 {
+		x := dtype.BFloat16.Float64(dtype.BFloat16.Bits(72 + float64(48*r.Float64())))
+		return float64(x * x)
+	},
 	"bfloat16": func(_, _ int, r *rng.RNG) float64 {
 		return dtype.BFloat16.Float64(dtype.BFloat16.Bits(float64(20*r.Float64()) - 10))
 	},
@@ -62,17 +66,13 @@ func float32Sums(x []float64) map[string]float64 {
 		}
 		return float64(pairs(part))
 	}
-	sums := map[string]float64{"pairwise": float64(pairs(x)), "32 lanes": lanes(32), "256 lanes": lanes(256)}
-	if len(x) <= 4*1024 {
-		sums["4 lanes"], sums["8 lanes"] = lanes(4), lanes(8)
+	largestFirst := slices.Clone(x)
+	slices.SortFunc(largestFirst, func(a, b float64) int { return int(math.Copysign(1, abs(b)-abs(a))) })
+	return map[string]float64{
+		"sequential": float64(chain(x, 0, len(x), 1)), "reversed": float64(chain(x, len(x)-1, len(x), -1)),
+		"pairwise": float64(pairs(x)), "8 lanes": lanes(8), "32 lanes": lanes(32), "256 lanes": lanes(256),
+		"largest first": float64(chain(largestFirst, 0, len(x), 1)),
 	}
-	if float64(len(x)) <= chainTerms(len(x)) {
-		sums["sequential"], sums["reversed"] = float64(chain(x, 0, len(x), 1)), float64(chain(x, len(x)-1, len(x), -1))
-		x = slices.Clone(x)
-		slices.SortFunc(x, func(a, b float64) int { return int(math.Copysign(1, abs(b)-abs(a))) })
-		sums["largest first"] = float64(chain(x, 0, len(x), 1))
-	}
-	return sums
 }
 
 // TestLongSums holds the bound of long sums, which counts roundings as independent, to sums of all kinds.

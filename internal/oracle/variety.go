@@ -2,7 +2,10 @@
 
 package oracle
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // A variety is an evenly spaced sample of the terms of a sum in their order. It says up to which partial sums the
 // roundings of additions are independent. Three things make them agree instead:
@@ -10,6 +13,7 @@ import "math"
 //   - Terms that repeat a few values: S + x is rounded the same way for every S of a binade if x is the same.
 //   - Terms that differ by less than the spacing of the partial sums: 10000 ± 1 is always rounded down beside 10^9.
 //   - Terms below half the spacing: they are lost, and all with their own sign.
+//   - Terms with few digits below the spacing: the squares of odd numbers are 1 more than multiples of 8.
 //
 // The sample has every (mask+1)-th term that is not zero; when it is full, every second one of it is dropped.
 type variety struct {
@@ -24,6 +28,8 @@ const (
 	// spacing is at most 2u times the sum; normal terms whose deviation is 0.6 of it fall evenly between its multiples
 	// but for 2·exp(-2π²·0.6²) = 0.2 %.
 	spacingSpread = 1.2
+	// fewDigits: terms that are multiples of a step leave so many different remainders beside the spacing at least.
+	fewDigits = 64
 )
 
 // see takes term i, counted from 0.
@@ -55,22 +61,33 @@ func (y *variety) take(x float64) {
 }
 
 // grain returns the magnitude up to which roundings of partial sums are independent, at most top; 0: none are.
-func (y *variety) grain(u, top float64) float64 {
+func (y *variety) grain(u, top float64) float64 { return y.independent(u, top, fewDigits) }
+
+// steady reports whether the roundings of running means of the terms are independent. What is added to a mean is a
+// quotient and has all its digits, however few the terms have.
+func (y *variety) steady(u, largest float64) bool { return y.independent(u, largest, 0) == largest }
+
+// independent is grain, for terms of which a step below spacing/digits is fine enough.
+func (y *variety) independent(u, top, digits float64) float64 {
 	terms := y.sample[:y.taken]
 	if len(terms) < recentValues || y.repeats() {
 		return 0
 	}
 	for range 40 {
-		near, small := 0, 0
+		near, small, coarse := 0, 0, 0
+		spacing := float64(2 * float64(u*top))
 		for i, x := range terms {
-			if abs(x) < float64(2*float64(u*top)) {
+			if step := lowestBit(x); step < spacing && float64(digits*step) > spacing {
+				coarse++
+			}
+			if abs(x) < spacing {
 				small++
 			}
 			if i > 0 && abs(x-terms[i-1]) < float64(spacingSpread*float64(u*top)) {
 				near++
 			}
 		}
-		if 2*near < len(terms) && 10*small <= len(terms) {
+		if 2*near < len(terms) && 10*small <= len(terms) && 4*coarse <= len(terms) {
 			return top
 		}
 		top /= 2
@@ -97,9 +114,9 @@ func (y *variety) repeats() bool {
 	return 4*repeated > y.taken
 }
 
-// chains is what contracts say of chainTerms.
-const chains = " (sums of more than 1024 terms in lanes)"
-
-// chainTerms is the longest chain of additions that a sum of n terms is assumed to have. Short sums may be one chain;
-// kernels share a long one between lanes, and a single float32 chain over 10^4 terms of one sign is not accurate.
-func chainTerms(n int) float64 { return math.Min(float64(n), math.Max(1024, math.Ceil(float64(n)/32))) }
+// lowestBit returns the largest power of two of which x is a multiple; x is finite and not zero.
+func lowestBit(x float64) float64 {
+	frac, exp := math.Frexp(x)
+	digits := uint64(math.Abs(frac) * 0x1p53)
+	return math.Ldexp(1, exp-53+bits.TrailingZeros64(digits))
+}

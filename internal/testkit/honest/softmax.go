@@ -26,24 +26,8 @@ func (m *Machine) exps(x []float64, top float64) []float64 {
 	return ex
 }
 
-// expSumOnline goes element by element, or in tiles of 32 where the order is a tree; parts of long rows are merged.
+// expSumOnline goes element by element, or in tiles of 32 where the order is a tree.
 func (m *Machine) expSumOnline(x []float64) (top, sum float64) {
-	if m.fault == NoFault && m.chained(len(x)) {
-		top = math.Inf(-1)
-		for size, lo := chunk(len(x)), 0; lo < len(x); lo += size {
-			t, s := m.expSumOnline(x[lo:min(lo+size, len(x))])
-			if math.IsInf(t, -1) { // nothing above -Inf in this part
-				continue
-			}
-			higher := m.raise(top, &sum, t)
-			m.raise(t, &s, higher)
-			top, sum = higher, m.acc(sum, s)
-		}
-		if math.IsInf(top, -1) {
-			top = m.raise(top, &sum, m.RowMax(x))
-		}
-		return top, sum
-	}
 	top = math.Inf(-1)
 	step := 1
 	if m.style.Order == Pairwise || m.style.Order == Blocked {

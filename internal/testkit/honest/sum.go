@@ -39,24 +39,6 @@ func (m *Machine) faulty(slot int, x []float64) []float64 {
 	return out
 }
 
-// chunk returns how many terms a chain of a reduction of n terms has at most: long ones are shared between lanes, as
-// the contracts of reductions say.
-func chunk(n int) int { return max(1024, (n+31)/32) }
-
-// inChunks adds up what f makes of the parts of a long row, one chain each.
-func (m *Machine) inChunks(n int, f func(lo, hi int) float64) float64 {
-	size, s := chunk(n), 0.0
-	for lo := 0; lo < n; lo += size {
-		s = m.acc(s, f(lo, min(lo+size, n)))
-	}
-	return s
-}
-
-// chained reports whether the order is one chain that is too long for n terms.
-func (m *Machine) chained(n int) bool {
-	return (m.style.Order == Sequential || m.style.Order == Reversed) && n > chunk(n)
-}
-
 // acc adds a term to an accumulator.
 func (m *Machine) acc(sum, x float64) float64 {
 	m.inner++ // a running sum is no result
@@ -87,14 +69,6 @@ func (m *Machine) Sum(x []float64) float64 {
 	if m.fault != NoFault {
 		x = m.faulty(0, x)
 	}
-	if m.chained(len(x)) {
-		return m.inChunks(len(x), func(lo, hi int) float64 { return m.sumOrdered(x[lo:hi]) })
-	}
-	return m.sumOrdered(x)
-}
-
-// sumOrdered is Sum of a row that may be one chain.
-func (m *Machine) sumOrdered(x []float64) float64 {
 	switch m.style.Order {
 	case Pairwise:
 		return m.sumPairs(x)
@@ -175,14 +149,6 @@ func (m *Machine) DotFrom(c float64, x, y []float64, narrow bool) float64 {
 		return m.tensorDot(c, x, y)
 	}
 	y = y[:len(x)]
-	if !narrow && m.chained(len(x)) {
-		return m.start(c, m.inChunks(len(x), func(lo, hi int) float64 { return m.dotOrdered(0, x[lo:hi], y[lo:hi]) }))
-	}
-	return m.dotOrdered(c, x, y)
-}
-
-// dotOrdered is DotFrom of rows that may be one chain.
-func (m *Machine) dotOrdered(c float64, x, y []float64) float64 {
 	switch m.style.Order {
 	case Pairwise:
 		return m.start(c, m.dotPairs(x, y))
@@ -324,13 +290,6 @@ func (m *Machine) join(p, q partial) partial {
 }
 
 func (m *Machine) welford(x []float64) partial {
-	if m.chained(len(x)) {
-		var p partial
-		for size, lo := chunk(len(x)), 0; lo < len(x); lo += size {
-			p = m.join(p, m.welford(x[lo:min(lo+size, len(x))]))
-		}
-		return p
-	}
 	switch m.style.Order {
 	case Pairwise:
 		if len(x) <= 4 {
