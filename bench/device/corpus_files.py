@@ -28,6 +28,7 @@ class Subject:
     attributes: dict[str, Any] = field(default_factory=dict)
     group: str = ""  # class of the fault; "" of a base kernel
     held_out: bool = False
+    max_sizes: dict[str, int] = field(default_factory=dict)  # that the kernel is made for
 
     @property
     def mutant(self) -> bool:
@@ -87,7 +88,7 @@ def _mutants(path: Path) -> list[dict[str, Any]]:
 
 def _subject(name: str, kernel: str, spec: dict[str, Any], group: str = "", held_out: bool = False) -> Subject:
     return Subject(name, kernel, spec["op"], spec["entry"], tuple(spec["dtypes"]), spec["launch"],
-                   spec.get("attributes", {}), group, held_out)  # fmt: skip
+                   spec.get("attributes", {}), group, held_out, spec.get("max_sizes", {}))  # fmt: skip
 
 
 def config_of(subject: Subject, contiguous: bool) -> str:
@@ -98,6 +99,9 @@ def config_of(subject: Subject, contiguous: bool) -> str:
              f"dtypes = {json.dumps(list(subject.dtypes))}"]  # fmt: skip
     if contiguous:  # as for a kernel of the emulator that is told no strides
         lines.append('layouts = ["contiguous"]')
+    if subject.max_sizes:
+        sizes = ", ".join(f"{name} = {size}" for name, size in subject.max_sizes.items())
+        lines.append(f"max_sizes = {{ {sizes} }}")
     if subject.attributes:
         lines.append("[ops.attributes]")
         lines += [f"{name} = {json.dumps(value)}" for name, value in subject.attributes.items()]
