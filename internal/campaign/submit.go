@@ -459,11 +459,12 @@ func (s *subject) typeOf(inputs []tensor.Named, sub *Submission) (dtype.DType, e
 	if sub.DType != dtype.Invalid {
 		return sub.DType, nil
 	}
-	for _, out := range sub.Outputs {
-		if allowed := s.schema.AllowedDTypes(); len(s.schema.Inputs) > 0 && !slices.Contains(allowed, out.Tensor.DType) {
-			return allowed[0], nil // an output of a type that the op has not is compared with one that it has
-		}
-		return out.Tensor.DType, nil
+	if len(sub.Outputs) == 0 {
+		return inputs[0].Tensor.DType, nil
 	}
-	return inputs[0].Tensor.DType, nil
+	got := sub.Outputs[0].Tensor.DType
+	if allowed := s.schema.AllowedDTypes(); len(s.schema.Inputs) > 0 && !slices.Contains(allowed, got) {
+		return allowed[0], nil // an output of a type that the op has not is compared with one that it has
+	}
+	return got, nil
 }
