@@ -190,7 +190,8 @@ func judgeGradients(res *verdict.Result, wants map[string]*gradient.Gradient, g 
 }
 
 // CompareTensors compares tensors by name with a fixed tolerance, nil for the default of dtype d, Invalid for that of
-// each tensor. The result has no case and is not stored.
+// each tensor. The result has no case and is not stored. No operator is judged: the tolerance is the caller's own
+// statement, so what else it would accept does not count.
 func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DType) (*verdict.Result, error) {
 	res := &verdict.Result{}
 	var wants []expected
@@ -207,7 +208,6 @@ func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DT
 			return nil, err
 		}
 	}
-	vacuous := ""
 	for i, t := range matched {
 		e := wants[i]
 		ref := want[i].Tensor
@@ -232,14 +232,10 @@ func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DT
 		if err != nil {
 			return nil, fmt.Errorf("output %q: %w", e.name, err)
 		}
-		out := outputOf(e.name, rep)
-		if vacuous, err = measureVacuity(vacuous, &out, e.want, opt, rep); err != nil {
-			return nil, err
-		}
-		res.Outputs = append(res.Outputs, out)
+		res.Outputs = append(res.Outputs, outputOf(e.name, rep))
 		take(res, e, t.DType, rep)
 	}
-	settle(res, true, vacuous, "")
+	settle(res, true, "", "")
 	return res.Saturated(), nil
 }
 
