@@ -65,6 +65,7 @@ class Spec:
     launch: dict[str, Any]
     source: pathlib.Path
     attributes: dict[str, Any] = dataclasses.field(default_factory=dict)
+    max_sizes: dict[str, int] = dataclasses.field(default_factory=dict)  # that the kernel is made for
     signature: list[str] = dataclasses.field(default_factory=list)
     constants: dict[str, Any] = dataclasses.field(default_factory=dict)
     warps: int = 4
