@@ -95,7 +95,7 @@ func Cases(s *opspec.Schema, st Strategy, master uint64) (*Stream, error) {
 	if st.Attrs, err = normalAttrs(s, st.Attrs); err != nil {
 		return nil, err
 	}
-	if err := checkRare(s); err != nil {
+	if err := checkWeights(s); err != nil {
 		return nil, err
 	}
 	c := &Stream{schema: s, prog: prog, strategy: st, master: master}
@@ -127,13 +127,14 @@ func normalAttrs(s *opspec.Schema, given opspec.Attrs) (opspec.Attrs, error) {
 	return out, nil
 }
 
-// checkRare refuses unknown names among the rare distributions of inputs.
-func checkRare(s *opspec.Schema) error {
+// checkWeights refuses unknown names among the rare and frequent distributions of inputs.
+func checkWeights(s *opspec.Schema) error {
 	for i := range s.Inputs {
-		for _, name := range s.Inputs[i].Rare {
+		in := &s.Inputs[i]
+		for _, name := range slices.Concat(in.Rare, in.Often) {
 			if d, finite := findDistribution(name); d == nil || d.Doc == "" || finite {
 				return diag.Errorf(UnknownDistribution, hintNames(ValueDistributions()[1:]),
-					"input %q: rare: unknown value distribution %q", s.Inputs[i].Name, name)
+					"input %q: rare, often: unknown value distribution %q", in.Name, name)
 			}
 		}
 	}

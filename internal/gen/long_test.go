@@ -167,6 +167,36 @@ func TestRareDistributions(t *testing.T) {
 	}
 }
 
+// TestOftenDistributions: an input gets its frequent values several times as often as others do, and wild ones as often.
+func TestOftenDistributions(t *testing.T) {
+	s := &opspec.Schema{Name: "often", Dims: []opspec.Dim{{Name: "N", Candidates: []int{4}}}, Inputs: []opspec.Input{
+		{Name: "x", Dims: []string{"N"}, Often: []string{"offset"}}, {Name: "y", Dims: []string{"N"}}}}
+	const cases = 2000
+	var offset, wild [2]int
+	stream := mustCases(t, s, Strategy{}, 9)
+	for i := range cases {
+		for k, in := range mustCase(t, stream, i).Inputs {
+			d, _ := findDistribution(in.Values)
+			if d.Name == "offset" {
+				offset[k]++
+			}
+			if d.wild {
+				wild[k]++
+			}
+		}
+	}
+	if offset[0] < 2*offset[1] || offset[1] == 0 {
+		t.Errorf("of %d cases %v have offset values, want more than twice as many for the first input", cases, offset)
+	}
+	if wild[0] < wild[1]/2 || wild[0] > 2*wild[1] {
+		t.Errorf("of %d cases %v have wild values, want about as many for both inputs", cases, wild)
+	}
+	s.Inputs[0].Often = []string{"ofset"}
+	if _, err := Cases(s, Strategy{}, 1); diag.CodeOf(err) != UnknownDistribution {
+		t.Errorf("an unknown name: %v, want %s", err, UnknownDistribution)
+	}
+}
+
 // TestCounts: lengths are 0 in few tensors.
 func TestCounts(t *testing.T) {
 	dims := []opspec.Dim{{Name: "B", Candidates: []int{5}}, {Name: "N", Candidates: []int{7}}}

@@ -188,10 +188,14 @@ func roleDistribution(in *opspec.Input, elem dtype.DType) string {
 // with three inputs would be of that kind. Each distribution keeps its share over all cases.
 const wildCases = 40
 
-// rareScale: a distribution that is rare for an input has the weight 1/rareScale for it.
-const rareScale = 4
+// A distribution that is rare for an input has the weight 1/rareScale for it, one that it gets often has oftenScale
+// times its weight.
+const (
+	rareScale  = 4
+	oftenScale = 4
+)
 
-// drawMixed draws a distribution with the weights of the table, less for those that are rare for the input.
+// drawMixed draws a distribution with the weights of the table, changed for those that the input gets rarely or often.
 func drawMixed(root, r *rng.RNG, in *opspec.Input) string {
 	scale := 1
 	if len(in.Rare) > 0 {
@@ -204,6 +208,9 @@ func drawMixed(root, r *rng.RNG, in *opspec.Input) string {
 		}
 		if slices.Contains(in.Rare, d.Name) {
 			return min(w, 1)
+		}
+		if slices.Contains(in.Often, d.Name) {
+			w *= oftenScale
 		}
 		return scale * w
 	}

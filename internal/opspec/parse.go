@@ -135,6 +135,7 @@ func (r *jsonReader) input(s *Schema, n *jsonNode, path string) error {
 		}},
 		{"factor", r.boolean(&in.Factor)},
 		{"rare", r.list(MaxRare, r.strings(&in.Rare))},
+		{"often", r.list(MaxRare, r.strings(&in.Often))},
 	})
 	s.Inputs = append(s.Inputs, in)
 	return err
@@ -296,6 +297,7 @@ type (
 		Domain *domainJSON `json:"domain,omitempty"`
 		Factor bool        `json:"factor,omitempty"`
 		Rare   []string    `json:"rare,omitempty"`
+		Often  []string    `json:"often,omitempty"`
 	}
 	domainJSON struct {
 		Min      any    `json:"min,omitempty"`
@@ -334,7 +336,8 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 		j.Dims = append(j.Dims, dimJSON(d))
 	}
 	for _, in := range s.Inputs {
-		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType, Factor: in.Factor, Rare: in.Rare}
+		x := inputJSON{Name: in.Name, Dims: nonNil(in.Dims), DType: in.DType, Factor: in.Factor, Rare: in.Rare,
+			Often: in.Often}
 		if in.Role != RoleData {
 			x.Role = in.Role.String()
 		}

@@ -135,6 +135,8 @@ type Input struct {
 	Factor bool
 	// Rare lists value distributions that say little about this input, so that generators draw them rarely.
 	Rare []string
+	// Often lists value distributions that say much about this input, so that generators draw them often.
+	Often []string
 }
 
 // ElemType returns the dtype of the input in a case of dtype d with all its attributes.

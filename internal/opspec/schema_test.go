@@ -39,7 +39,8 @@ func everything() *Schema {
 		Relations: []string{"KH <= H+2*pad", "V % 2 == 0", "k <= V"},
 		Usual:     []string{"H >= 2*KH"},
 		Inputs: []Input{
-			{Name: "x", Dims: []string{"B", "H", "head-dim"}, Rare: []string{"offset", "masked"}, Factor: true},
+			{Name: "x", Dims: []string{"B", "H", "head-dim"}, Rare: []string{"offset", "masked"}, Factor: true,
+				Often: []string{"near_eps"}},
 			{Name: "w", Dims: []string{"KH", "2*V"}, Role: RoleWeight, Domain: Domain{Min: 0, Max: math.Inf(1), Finite: true}},
 			{Name: "index", Dims: []string{"B", "3"}, Role: RoleIndex, DType: "int64", Domain: Domain{Below: "V",
 				Distinct: true, Counts: true}},

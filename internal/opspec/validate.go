@@ -209,8 +209,8 @@ func (in *Input) validate() error {
 	if in.Role != RoleIndex && (d.Below != "" || d.Distinct || d.Counts) {
 		return diag.Errorf(SchemaInvalid, `add "role": "index"`, "domain: below, distinct and counts are for role index")
 	}
-	if len(in.Rare) > MaxRare {
-		return diag.Errorf(SchemaLimit, "", "rare: %d distributions, limit %d", len(in.Rare), MaxRare)
+	if n := len(in.Rare) + len(in.Often); n > MaxRare {
+		return diag.Errorf(SchemaLimit, "", "rare and often: %d distributions, limit %d", n, MaxRare)
 	}
 	if in.Role == RoleIndex && d.Below == "" {
 		return diag.Errorf(SchemaInvalid, `add "below" to the domain`, "role index without domain.below")

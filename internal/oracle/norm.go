@@ -179,6 +179,11 @@ func (c *call) l2norm() error {
 	return nil
 }
 
+// centred is an input whose mean is subtracted: what a variance loses shows on rows far from zero alone.
+func centred(name string, dims ...string) opspec.Input {
+	return opspec.Input{Name: name, Dims: dims, Often: []string{"offset"}}
+}
+
 func normOps() []*Op {
 	const squares = "plain sum of squares in float32 (float64 for float64), any order"
 	const moments = "mean and variance by two passes or Welford's updates in float32 (float64 for float64), any order; " +
@@ -208,7 +213,7 @@ func normOps() []*Op {
 			Schema: &opspec.Schema{
 				Dims: bshDims(), DTypes: plainFloats(), Outputs: output(bsh()),
 				Attrs:  []opspec.Attr{floatAttr("eps", "added to the variance", 1e-5)},
-				Inputs: []opspec.Input{bshInput, weight("weight", "H"), weight("bias", "H")},
+				Inputs: []opspec.Input{centred("input", bsh()...), weight("weight", "H"), weight("bias", "H")},
 			},
 			ref: (*call).layernorm,
 		},
@@ -238,7 +243,7 @@ func normOps() []*Op {
 						Doc: "output: mean and 1/std may be rounded to the type of the case, as PyTorch's kernel keeps them; acc: not",
 					},
 				},
-				Inputs: []opspec.Input{{Name: "input", Dims: ncl()}, weight("weight", "C"), weight("bias", "C")},
+				Inputs: []opspec.Input{centred("input", ncl()...), weight("weight", "C"), weight("bias", "C")},
 			},
 			ref: (*call).groupnorm,
 		},

@@ -193,6 +193,11 @@ func reduceOps() []*Op {
 	total := row("sum", "sum over the last axis", anyOrder,
 		func(c *call, r int, x []float64) { c.out("output").set(r, c.sumRow(x)) })
 	total.Schema.Dims[2].Empty = true
+	spread := row("var", "sum of squared deviations over (length - correction)",
+		anyOrder+"; two passes or Welford's updates", (*call).variance, opspec.Attr{
+			Name: "correction", Kind: opspec.Int, Values: []any{0, 1}, Doc: "0: biased, 1: Bessel's correction",
+		})
+	spread.Schema.Inputs[0] = centred("input", bsh()...)
 	index := reduced
 	index.DType, index.AlsoDTypes = "int64", []string{"int32"}
 	return []*Op{
@@ -210,10 +215,7 @@ func reduceOps() []*Op {
 			}}, index),
 			ref: (*call).argmax,
 		},
-		row("var", "sum of squared deviations over (length - correction)", anyOrder+"; two passes or Welford's updates",
-			(*call).variance, opspec.Attr{
-				Name: "correction", Kind: opspec.Int, Values: []any{0, 1}, Doc: "0: biased, 1: Bessel's correction",
-			}),
+		spread,
 		row("logsumexp", "m + log(sum(exp(x - m))), m the row maximum",
 			anyOrder+"; rows with +Inf or without a finite score undetermined", (*call).logSumExp),
 		{

@@ -72,7 +72,7 @@ func reductionFaults() []Fault {
 		{Op: "cumsum", Name: "carry lost between blocks of 1,024", Faulty: cumsum(true), Twin: cumsum(false)},
 		{Op: "var", Name: "unbiased instead of biased", Faulty: variance(spread{correction: 1}), Twin: variance(spread{})},
 		{Op: "var", Name: "biased instead of unbiased", Faulty: variance(spread{correction: -1}), Twin: variance(spread{})},
-		{Op: "var", Name: "one pass", Faulty: variance(spread{onePass: true}), Twin: variance(spread{})},
+		{Op: "var", Name: "one-pass variance", Faulty: variance(spread{onePass: true}), Twin: variance(spread{})},
 		{Op: "var", Name: "mean in bfloat16", Faulty: variance(spread{bf16Mean: true}), Twin: variance(spread{})},
 		{Op: "topk", Name: "last two not sorted", Faulty: topk(true), Twin: topk(false)},
 	}
