@@ -3,6 +3,8 @@ package ptxvm
 import (
 	"cmp"
 	"runtime"
+
+	"gpuemu/internal/diag"
 )
 
 // This file implements the check for races with several workers.
@@ -95,7 +97,7 @@ func (g *grid) overlap(workers []*worker) bool {
 					pages = append(pages, p)
 				}
 			}
-			if len(pages) > 1 && overlapping(pages) {
+			if len(pages) > 1 && g.prog.overlapping(pages) {
 				return true
 			}
 		}
@@ -103,17 +105,23 @@ func (g *grid) overlap(workers []*worker) bool {
 	return false
 }
 
-func overlapping(pages []*page) bool {
+func (p *Program) overlapping(pages []*page) bool {
 	for i := range pageWords {
 		there, written, plain := 0, false, false
-		for _, p := range pages {
-			c := &p[i]
-			if c.writer.block|c.reader.block == 0 {
+		for _, x := range pages {
+			c := &x[i]
+			if c.empty() {
 				continue
 			}
 			there++
-			written = written || c.writer.block != 0
-			plain = plain || c.foreign.plain
+			written = written || c.writer != 0
+			for _, m := range [...]mark{c.writer, c.reader, c.other} {
+				if m == 0 {
+					continue
+				}
+				written = written || m.strong() && p.writes(m)
+				plain = plain || !m.strong() || p.narrow(m)
+			}
 		}
 		if there > 1 && written && plain {
 			return true
@@ -127,4 +135,10 @@ func (g *grid) afford(states int64) {
 	if limit := cmp.Or(g.launch.MaxMemory, usualMemory); !g.apart && g.bytes(1)+states > limit {
 		g.fail(g.tooMuch(g.bytes(1)+states, limit))
 	}
+}
+
+// tooManyStamps is the error of a launch that synchronizes more often than stamps can count.
+func (g *grid) tooManyStamps() error {
+	return diag.Errorf(Budget, "make the shapes smaller, or switch the check for races off",
+		"%s synchronizes more than %d times", g.prog.Kernel.Name, maxStamp)
 }

@@ -10,11 +10,11 @@ import (
 
 // barrierState is what has arrived at a barrier since it was last complete.
 type barrierState struct {
-	arrived  int    // threads
-	expected int    // threads; 0 for all of the block that are alive
-	yes      int    // threads whose predicate was true, and
-	no       int    // false, of bar.red
-	came     uint32 // warps that arrived
+	arrived  int     // threads
+	expected int     // threads; 0 for all of the block that are alive
+	yes      int     // threads whose predicate was true, and
+	no       int     // false, of bar.red
+	left     arrival // what those brought who did not wait
 	waiting  []waiting
 }
 
@@ -107,8 +107,9 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 		yes := countLanes((w.p[in.c.index()] ^ in.flipC) & mask)
 		b.yes, b.no = b.yes+yes, b.no+countLanes(mask)-yes
 	}
-	b.came |= 1 << w.index
-	if !in.bar.goesOn {
+	if in.bar.goesOn {
+		w.cta.shadow.leaves(b, w, mask)
+	} else {
 		b.waiting = append(b.waiting, waiting{w, i, mask, in, apart, w.alive})
 		w.ready = w.ready[:len(w.ready)-1]
 	}

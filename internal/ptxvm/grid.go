@@ -327,6 +327,7 @@ func (w *worker) begin(number int) *cta {
 // whether the block has come to its end; rounds is how often each warp has its turn at most.
 func (c *cta) run(rounds, quantum int) bool {
 	g := c.grid
+	c.shadow.turn()
 	for range rounds {
 		alive, moved := false, false
 		steps := uint64(0)

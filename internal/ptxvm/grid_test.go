@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -83,21 +84,24 @@ st.release.gpu.global.u32 [%rd21], %r13;
 }
 
 // TestMessagePassing is a sum over blocks as CUDA's sample threadFenceReduction has it: the last block to take a ticket
-// reads what the others wrote. The atomic operation orders the two; without it, there is a race.
+// reads what the others wrote. The ticket orders the two if there are fences on both sides, or reads are volatile.
 func TestMessagePassing(t *testing.T) {
 	const before = "setp.ne.s32 %p1, %r2, 0; @%p1 bra END; mul.wide.s32 %rd20, %r38, 4; add.s64 %rd21, %rd2, %rd20;" +
 		"st.global.u32 [%rd21], %r38; membar.gl;"
 	const after = "ld.global.u32 %r12, [%rd2]; ld.global.u32 %r13, [%rd2+4]; add.s32 %r12, %r12, %r13;" +
 		"st.global.u32 [%rd3], %r12; END: "
+	const ticket = "atom.global.add.u32 %r10, [%rd1], 1; setp.ne.s32 %p2, %r10, 2; @%p2 bra END;"
 	for name, c := range map[string]struct {
-		ticket   string
-		findings int
+		ticket, after string
+		findings      int
 	}{
-		"ticket":    {"atom.global.add.u32 %r10, [%rd1], 1; setp.ne.s32 %p2, %r10, 2; @%p2 bra END;", 0},
-		"no ticket": {"setp.ne.s32 %p2, %r38, 1; @%p2 bra END;", 1},
+		"ticket":          {ticket + "membar.gl;", after, 0},
+		"volatile reads":  {ticket, strings.ReplaceAll(after, "ld.global", "ld.volatile.global"), 0},
+		"no second fence": {ticket, after, 1},
+		"no ticket":       {"setp.ne.s32 %p2, %r38, 1; @%p2 bra END; membar.gl;", after, 1},
 	} {
 		l := textLaunch(2, 32)
-		if r := run(t, loadText(t, kernelText(before+c.ticket+after)), l); len(r.Findings) != c.findings {
+		if r := run(t, loadText(t, kernelText(before+c.ticket+c.after)), l); len(r.Findings) != c.findings {
 			t.Errorf("%s: %s", name, list(r))
 		}
 	}

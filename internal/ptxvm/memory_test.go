@@ -136,10 +136,12 @@ ld.global.b%[1]d %[2]s10, [%%rd1];
 ld.global.b%[1]d %[2]s11, [%%rd1+8];
 ld.global.b%[1]d %[2]s12, [%%rd1+16];
 st.shared.b%[1]d [s], %[2]s10;
+bar.warp.sync 15;
 atom%[3]s.%[4]s %[2]s13, %[5]s, %[2]s11%[6]s;
 mul.wide.u32 %%rd3, %%r1, 8;
 add.s64 %%rd3, %%rd2, %%rd3;
 st.global.b%[1]d [%%rd3], %[2]s13;
+bar.warp.sync 15;
 ld%[3]s.b%[1]d %[2]s14, %[5]s;
 st.global.b%[1]d [%%rd2+32], %[2]s14;`, bits, reg, prefix, c.op, address, third)
 			r := runText(t, body, 4, x, y)
@@ -154,7 +156,9 @@ st.global.b%[1]d [%%rd2+32], %[2]s14;`, bits, reg, prefix, c.op, address, third)
 ld.global.b%[1]d %[2]s10, [%%rd1];
 ld.global.b%[1]d %[2]s11, [%%rd1+8];
 st.shared.b%[1]d [s], %[2]s10;
+bar.warp.sync 15;
 red%[3]s.%[4]s %[5]s, %[2]s11;
+bar.warp.sync 15;
 ld%[3]s.b%[1]d %[2]s14, %[5]s;
 st.global.b%[1]d [%%rd2], %[2]s14;`, bits, reg, prefix, c.op, address), 4, x, y))
 			equal(t, "red"+prefix+"."+c.op, y, pack(c.want[4]))

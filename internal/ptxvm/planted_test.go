@@ -191,7 +191,7 @@ const countShared = "st.shared.u32 [%r5], 0; bar.sync 0; atom.shared.add.u32 %r1
 const lastWrites = "setp.ne.s32 %%p1, %%r2, 0; @%%p1 bra L; ld.global.u32 %%r10, [%%rd3+8]; " +
 	"red.global.add.u32 [%%rd2], %%r10; %s" +
 	"atom.global.add.u32 %%r11, [%%rd3], 1; and.b32 %%r11, %%r11, 1; setp.ne.s32 %%p2, %%r11, 0; @%%p2 bra L;" +
-	"add.s32 %%r10, %%r10, 1000;" + here + "st.global.u32 [%%rd3+8], %%r10; L: ret;"
+	"membar.gl; add.s32 %%r10, %%r10, 1000;" + here + "st.global.u32 [%%rd3+8], %%r10; L: ret;"
 
 // arriveLate lets the first warp wait for the second one.
 const arriveLate = "setp.ge.s32 %%p1, %%r2, 32; @%%p1 bra A;" + elsewhere + "bar.sync 1, 64; bra L; A:" + here +

@@ -24,6 +24,7 @@ type Program struct {
 	Numerics Numerics
 
 	code             []ins
+	marks            []int32 // instructions by the numbers that marks have for them
 	n32, n64, nPreds int
 	consts           []constant
 	specials         map[string]ref

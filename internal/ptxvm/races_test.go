@@ -64,7 +64,8 @@ type raceSync struct {
 
 // What a synchronisation orders.
 const (
-	ordersWarp = iota // lanes of a warp go the same way
+	ordersNothing = iota
+	ordersWarp    // lanes of a warp
 	ordersBlock
 	ordersGrid
 )
@@ -76,8 +77,8 @@ func meetAll(before, add, load string) string {
 }
 
 var raceSyncs = []raceSync{
-	{"nothing", "", ordersWarp, false},
-	{"fence", "membar.gl;", ordersWarp, false},
+	{"nothing", "", ordersNothing, false},
+	{"fence", "membar.gl;", ordersNothing, false},
 	{"barrier of warps", "bar.warp.sync -1;", ordersWarp, false},
 	{"barrier of blocks", "bar.sync 0;", ordersBlock, false},
 	{"fence, barrier of blocks", "membar.gl; bar.sync 0;", ordersBlock, false},
@@ -214,12 +215,12 @@ func (p *raceProgram) races(x, y *raceAccess) bool {
 	case x.block == y.block && x.thread == y.thread, p.shared && x.block != y.block,
 		x.to <= y.from || y.to <= x.from, !x.kind.write && !y.kind.write, x.kind.strong && y.kind.strong:
 		return false
-	case x.second == y.second: // one instruction: lanes that write different values, or warps that nothing orders
+	case x.second == y.second: // one instruction: no thread is ordered with another one
 		return true
 	case x.block == y.block && x.warp == y.warp:
-		return p.fork.bit != 0 && !p.fork.meet
+		return p.sync.order < ordersWarp && !p.fork.meet
 	case x.block == y.block:
-		return p.sync.order == ordersWarp
+		return p.sync.order <= ordersWarp
 	}
 	return p.sync.order != ordersGrid
 }

@@ -52,6 +52,7 @@ func (x *warpShadow) quickCopy(w *warp, f *flight) bool {
 			s.all |= 1 << lane
 		}
 	}
+	s.read = s.all
 	if s.all != 0 && b.worker.race && !b.racing.reads(w, f.in, s, f.size) {
 		return false
 	}
@@ -150,6 +151,7 @@ func (x *warpShadow) arrivals(w *warp, in *ins) {
 	if waits && x.block.worker.race {
 		for i := range x.landed {
 			x.block.racing.touch(w, in, &x.landed[i])
+			x.block.racing.tracked |= 1 << w.index
 		}
 	}
 	x.landed = x.landed[:0]

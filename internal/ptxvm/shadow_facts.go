@@ -11,7 +11,9 @@ import (
 // facts are about one instruction. Registers are positions in the masks of a warp's shadow.
 type facts struct {
 	rule    rule
-	strong  bool // an atomic operation, or a load or store that others may wait for
+	strong  bool  // an atomic operation, or a load or store that others may wait for
+	guess   bool  // a load whose value atom.cas verifies
+	mark    int32 // number in marks; 0 for none
 	order   ordering
 	reads   []int32 // registers, guard and addresses not among them
 	address []int32 // registers that addresses are made of
@@ -74,6 +76,7 @@ func (l *lowering) facts() {
 		constants[slot] = key.value
 	}
 	written := l.written()
+	p.marks = []int32{0}
 	for i := range p.code {
 		in := &p.code[i]
 		in.index, in.facts.guard = int32(i), -1
@@ -107,6 +110,39 @@ func (l *lowering) facts() {
 		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
 			in.run = exclusive(in.run)
 		}
+		if accesses := in.mem != nil || in.copy != nil || in.src.Op == "cp"; accesses && len(p.marks) <= maxMarks {
+			in.facts.mark = int32(len(p.marks))
+			p.marks = append(p.marks, in.index)
+		}
+	}
+	p.guesses()
+}
+
+// guesses marks loads whose value goes to the operand of atom.cas that is compared.
+func (p *Program) guesses() {
+	compared := map[int32]bool{}
+	for i := range p.code {
+		if in := &p.code[i]; in.src != nil && in.src.Op == "atom" && in.src.Has("cas") && in.list != nil {
+			compared[p.position(in.list[len(in.list)-1])] = true
+		}
+	}
+	for n := -1; n != len(compared) && len(compared) > 0; {
+		n = len(compared)
+		for i := range p.code {
+			in := &p.code[i]
+			if in.src == nil || !slices.Contains([]string{"mov", "selp", "cvt"}, in.src.Op) ||
+				!slices.ContainsFunc(in.facts.writes, func(at int32) bool { return compared[at] }) {
+				continue
+			}
+			for _, at := range in.facts.reads {
+				compared[at] = true
+			}
+		}
+	}
+	for i := range p.code {
+		in := &p.code[i]
+		in.facts.guess = in.facts.rule == loads &&
+			slices.ContainsFunc(in.facts.writes, func(at int32) bool { return compared[at] })
 	}
 }
 

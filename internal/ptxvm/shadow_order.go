@@ -1,11 +1,19 @@
 package ptxvm
 
-import "gpuemu/internal/ptx"
+import (
+	"math/bits"
+	"slices"
 
-// This file implements what orders accesses beside barriers of blocks (PTX ISA, "Memory Consistency Model"). An atomic
-// operation says nothing about other memory by itself: what a thread wrote before it is published by a fence in
-// between, or by .release or .acq_rel of the operation. A reader's fence is not asked for: it reads what it reads
-// because of the value it has seen, and examples of the CUDA C++ Programming Guide leave that fence out.
+	"gpuemu/internal/ptx"
+)
+
+// This file implements what orders accesses (PTX ISA, "Memory Consistency Model"), thread by thread: barriers of blocks
+// and of warps, and release and acquire. Lanes of a warp that execute one instruction together are not ordered by that.
+//
+// Stamps count what synchronizes in a launch, so an access is ordered before a thread's own if its stamp is at most the
+// one up to which the thread knows the other one's accesses. A block has a row of such stamps for each warp, which
+// barriers join; for the warp itself the row has the last point at which all its lanes met. What single lanes have
+// acquired or met beyond that stands in lanes.
 
 // audience says for whom something is ordered.
 type audience uint8
@@ -20,7 +28,10 @@ const (
 type ordering struct {
 	fence   audience
 	release audience // of a store or an atomic operation: what came before it is published with it
+	acquire audience // of a load or an atomic operation: what was published with the value is known after it
 	narrow  bool     // an atomic operation or a strong access that only threads of one block see as such
+	serial  bool     // a fence .sc
+	waits   bool     // mbarrier.test_wait and try_wait: it looks like an access that writes, and only reads
 }
 
 // orderingOf reads the ordering of an instruction.
@@ -30,125 +41,461 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 		scope = ownBlock
 	}
 	switch {
-	case in.Op == "membar" && !in.Has("proxy"), in.Op == "fence" && !in.Has("proxy") && !in.Has("acquire"):
-		o.fence = scope
+	case in.Op == "membar" && !in.Has("proxy"), in.Op == "fence" && !in.Has("proxy") && !in.Has("mbarrier_init"):
+		o.fence, o.serial = scope, in.Op == "membar" || in.Has("sc")
 	case in.Op == "mbarrier": // made for this; relaxed forms are taken to order, too
-		o.release = everyBlock
-	case in.Has("release") || in.Has("acq_rel"):
-		o.release = scope
+		o.release, o.acquire = everyBlock, everyBlock
+		o.waits = in.Has("test_wait") || in.Has("try_wait")
+	default:
+		if in.Has("release") || in.Has("acq_rel") {
+			o.release = scope
+		}
+		if in.Has("acquire") || in.Has("acq_rel") {
+			o.acquire = scope
+		}
 	}
 	o.narrow = scope == ownBlock && (in.Op == "atom" || in.Op == "red" || in.Has("relaxed") || in.Has("release") ||
 		in.Has("acquire"))
 	return o
 }
 
-// fences are the stamps of the latest fences that a warp knows of, for its block and for the device: what came before
-// them is published by its next atomic operation.
-type fences [2]uint32
+// laneOrder is what the lanes of a warp know beyond their warp.
+type laneOrder struct {
+	met      *[warpSize][warpSize]uint32 // met[x][y]: up to which stamp lane x knows lane y; nil where meet says it
+	acquired [warpSize]*clock
+	pending  [warpSize][2]*clock // read by relaxed accesses, known after a fence for the own block or for all
+	fenced   [warpSize][2]*clock // before the last fence for the own block or for all: a strong write publishes it
+	serial   [warpSize][2]*clock // the same of fences .sc of others that are ordered before, see knowledge
+}
 
-func (f *fences) join(other *fences) {
-	for i := range f {
-		f[i] = max(f[i], other[i])
+// knowledge is what threads at a barrier bring and take, beyond rows. Fences .sc have one order (PTX ISA, "Fence-SC"), so
+// a thread that waits at a barrier after the fence of another one publishes what came before that fence, too: __threadfence()
+// by all threads, __syncthreads(), and an atomic operation by one of them.
+type knowledge struct {
+	acquired *clock
+	serial   [2]*clock
+}
+
+// released is what was published with the value of a word.
+type released struct {
+	wide   *clock // for everybody
+	narrow *clock // for block
+	block  uint32
+	by     former // the last one who did
+}
+
+// turn says that the block has its turn.
+func (b *blockShadow) turn() {
+	if b != nil && b.worker.race {
+		b.racing.turn(b.racing.block)
 	}
 }
 
-// fence publishes what a warp did and knows.
-func (r *blockRacing) fence(w *warp, to audience) {
-	for i := range int(to) {
-		r.fences[w.index][i] = r.worker.clock
-	}
-	r.worker.clock++
-}
-
-// published is the stamp up to which an atomic operation or a store of a warp publishes accesses.
-func (r *blockRacing) published(w *warp, in *ins, to audience) uint32 {
-	if in.facts.order.release >= to {
-		return r.worker.clock
-	}
-	return r.fences[w.index][to-1]
-}
-
-// acquire lets a warp know of what was published with the last atomic operations on a word, if it can see their result.
-// Threads of one block that meet in global memory are taken to be ordered without fences.
-func (r *blockRacing) acquire(w *warp, in *ins, t *touch, c *cell) {
-	if in.src.Op == "red" || in.src.Op == "st" {
+// turn says that a block has its turn: stamps from now on are its own.
+func (r *blockRacing) turn(block uint32) {
+	w := r.worker
+	n := len(w.runs)
+	if n > 0 && w.runs[n-1].block == block {
 		return
 	}
-	stamp := c.released
-	if t.space != sharedSpace { // there, nobody but the own block publishes anything
-		r.others = max(r.others, stamp)
+	w.tick()
+	if n > 0 && w.runs[n-1].first == w.stamp {
+		w.runs = w.runs[:n-1]
 	}
-	if old := &c.writer; old.block == uint32(w.cta.number)+1 && old.flags&strongAccess != 0 {
-		if t.space != sharedSpace {
-			stamp = max(stamp, old.stamp)
-		}
-		if int(old.warp) == w.index {
-			w.paths[w.current].met = w.steps
-		}
-	}
-	known := r.known[w.index]
-	for i := range known {
-		known[i] = max(known[i], stamp)
-	}
-	r.learned(w.index)
+	w.runs = append(w.runs, turn{w.stamp, block})
 }
 
-// clash reports whether two accesses concern the same bytes and are not both atomic for each other.
-func clash(a, b *former) bool {
-	both := a.flags | b.flags
+// turn is a series of stamps of one block.
+type turn struct{ first, block uint32 }
+
+// tick begins a new stamp.
+func (r *racing) tick() {
+	if r.stamp++; r.stamp >= maxStamp {
+		r.stamp = maxStamp
+		r.grid.fail(r.grid.tooManyStamps())
+	}
+}
+
+// blockOf is the number + 1 of the block that a stamp belongs to.
+func (r *racing) blockOf(stamp uint32) uint32 {
+	low, high := 0, len(r.runs)
+	for low+1 < high {
+		if mid := (low + high) / 2; r.runs[mid].first <= stamp {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return r.runs[low].block
+}
+
+// former is an access to shared memory or to a buffer as a mark says it.
+func (r *blockRacing) former(m mark, shared bool) former {
 	switch {
-	case a.bytes&b.bytes == 0:
-		return false
-	case a.flags&b.flags&strongAccess == 0:
+	case m == 0:
+		return former{}
+	case shared:
+		return former{m, r.block}
+	}
+	return former{m, r.worker.blockOf(m.stamp())}
+}
+
+// mine reports whether the accesses of a stamp are of this block.
+func (r *blockRacing) mine(stamp uint32) bool {
+	if r.worker.grid.prog.communicates {
+		return r.worker.blockOf(stamp) == r.block
+	}
+	return stamp >= r.began
+}
+
+// before reports whether a former access to some bytes is ordered before one of a lane now.
+func (r *blockRacing) before(w *warp, lane int, f *former, bytes uint8) bool {
+	if f.mark == 0 || f.mark.bytes()&bytes == 0 {
 		return true
-	case a.block != b.block:
-		return both&(narrowAccess|plainForBlocks) != 0
 	}
-	return a.warp != b.warp && both&plainForWarps != 0
-}
-
-// inherit keeps a plain write in sight that an atomic operation of the same block follows before anything has published
-// it: for others the word counts as written plainly.
-func (r *blockRacing) inherit(w *warp, in *ins, old, me *former) {
-	if me.flags&strongAccess == 0 || old.block != me.block {
-		return
-	}
-	plain := old.flags&strongAccess == 0
-	if (plain || old.flags&plainForBlocks != 0) && old.stamp > r.published(w, in, everyBlock) {
-		me.flags |= plainForBlocks
-	}
-	if (plain || old.flags&plainForWarps != 0) && old.stamp > r.published(w, in, ownBlock) {
-		me.flags |= plainForWarps
-	}
-}
-
-// keeps reports whether a former reader stays in sight behind an atomic operation of its block, which other blocks or
-// warps may follow with others: nothing has published the read yet.
-func (r *blockRacing) keeps(w *warp, in *ins, t *touch, reader, me *former) bool {
-	to := everyBlock
-	if t.space == sharedSpace {
-		to = ownBlock
-	}
-	return me.flags&strongAccess != 0 && reader.flags&strongAccess == 0 && reader.block == me.block &&
-		reader.stamp > r.published(w, in, to)
-}
-
-// parted reports whether a lane of the warp has been on another path than the current one since before a step of the
-// warp, with no instruction in between at which the two met. Lanes that go the same way are taken to be ordered: PTX
-// does not say so, but compilers and kernels rely on it.
-func (w *warp) parted(lane int, step uint32) bool {
-	p := &w.paths[w.current]
-	met := p.met
-	for p.mask>>lane&1 == 0 {
-		if p.left>>lane&1 != 0 || p.parent < 0 {
+	x := r.lanes[w.index]
+	if f.block == r.block {
+		if f.warp() != w.index {
+			return f.stamp() <= r.rows[w.index][f.warp()] || x != nil && x.acquired[lane].knows(f)
+		}
+		if f.stamp() <= r.rows[w.index][w.index] {
+			return true
+		}
+		other, is := f.otherLane(lane, bytes, w.cta.grid.prog.unit(f.mark))
+		if !is {
+			return true
+		}
+		if x == nil {
 			return false
 		}
-		since := p.born
-		p = &w.paths[p.parent]
-		if p.mask>>lane&1 != 0 {
-			return step > uint32(since) && step > uint32(met)
+		if x.met != nil {
+			if f.shape() == someLanes && f.lane() == lane {
+				return true // which other lanes there were is not known
+			}
+			if f.stamp() <= x.met[lane][other] {
+				return true
+			}
 		}
-		met = max(met, p.met)
 	}
-	return false
+	return x != nil && x.acquired[lane].knows(f)
+}
+
+// refresh brings what is derived from the knowledge of a warp up to date.
+func (r *blockRacing) refresh(warp int) {
+	least := ^uint32(0)
+	for i, stamp := range r.rows[warp] {
+		if i != warp {
+			least = min(least, stamp)
+		}
+	}
+	r.safe[warp] = min(least, r.rows[warp][warp])
+}
+
+// row makes a row that nobody has, with the stamps of another one, if there is one.
+func (r *blockRacing) row(from []uint32) []uint32 {
+	var fresh []uint32
+	if !r.pinned {
+		for _, row := range r.spare {
+			if !slices.ContainsFunc(r.rows, func(used []uint32) bool { return &used[0] == &row[0] }) {
+				fresh = row
+				break
+			}
+		}
+	}
+	if fresh == nil {
+		fresh = make([]uint32, len(r.rows))
+		if len(r.spare) <= len(r.rows) {
+			r.spare = append(r.spare, fresh)
+		}
+	}
+	if copy(fresh, from) == 0 {
+		clear(fresh)
+	}
+	return fresh
+}
+
+// ofLanes is what the lanes of a warp know, to be written to.
+func (r *blockRacing) ofLanes(warp int) *laneOrder {
+	if r.lanes[warp] == nil {
+		r.lanes[warp] = &laneOrder{}
+	}
+	return r.lanes[warp]
+}
+
+// gather adds what some lanes know.
+func (r *blockRacing) gather(warp int, lanes uint32, k *knowledge) {
+	x := r.lanes[warp]
+	if x == nil {
+		return
+	}
+	for m := lanes; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		k.acquired = r.worker.join(k.acquired, x.acquired[lane])
+		for i := range k.serial {
+			k.serial[i] = r.worker.join(k.serial[i], x.serial[lane][i])
+		}
+	}
+}
+
+// teach lets lanes know what others know.
+func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
+	if *k == (knowledge{}) {
+		return
+	}
+	x := r.ofLanes(warp)
+	for m := lanes; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		x.acquired[lane] = r.worker.join(x.acquired[lane], k.acquired)
+		for i := range k.serial {
+			x.serial[lane][i] = r.worker.join(x.serial[lane][i], k.serial[i])
+		}
+	}
+}
+
+// meeting is for lanes of a warp that wait for each other: bar.warp.sync.
+func (r *blockRacing) meeting(w *warp, lanes uint32) {
+	i, now := w.index, r.worker.stamp
+	var known knowledge
+	r.gather(i, lanes, &known)
+	r.teach(i, lanes, &known)
+	if lanes == w.alive {
+		r.rows[i] = r.row(r.rows[i])
+		r.rows[i][i] = now
+		if x := r.lanes[i]; x != nil {
+			x.met = nil
+		}
+		r.refresh(i)
+		r.worker.tick()
+		return
+	}
+	x := r.ofLanes(i)
+	if x.met == nil {
+		x.met = &[warpSize][warpSize]uint32{}
+	}
+	var joined [warpSize]uint32
+	for m := lanes; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		for other, stamp := range x.met[lane] {
+			joined[other] = max(joined[other], stamp)
+		}
+	}
+	for m := lanes; m != 0; m &= m - 1 {
+		joined[bits.TrailingZeros32(m)] = now
+	}
+	for m := lanes; m != 0; m &= m - 1 {
+		x.met[bits.TrailingZeros32(m)] = joined
+	}
+	r.worker.tick()
+}
+
+// arrival is what threads that do not wait at a barrier have brought there.
+type arrival struct {
+	rows  []uint32
+	known knowledge
+}
+
+// leaves is for lanes that arrive at a barrier and go on.
+func (b *blockShadow) leaves(at *barrierState, w *warp, lanes uint32) {
+	if b == nil || !b.worker.race {
+		return
+	}
+	r := &b.racing
+	if at.left.rows == nil {
+		at.left.rows = make([]uint32, len(r.rows))
+	}
+	r.arrive(w, lanes, lanes == w.alive, at.left.rows, &at.left.known)
+	r.worker.tick()
+}
+
+// arrive adds what lanes did and know to what those at a barrier know together.
+func (r *blockRacing) arrive(w *warp, lanes uint32, whole bool, joined []uint32, known *knowledge) {
+	i, now := w.index, r.worker.stamp
+	for j, stamp := range r.rows[i] {
+		joined[j] = max(joined[j], stamp)
+	}
+	r.gather(i, lanes, known)
+	if whole {
+		joined[i] = now
+		return
+	}
+	own := clock{block: r.block, warp: i, lanes: lanes, stamp: now}
+	known.acquired = r.worker.join(known.acquired, r.worker.newClock(own))
+	if x := r.lanes[i]; x != nil && x.met != nil {
+		for m := lanes; m != 0; m &= m - 1 {
+			for other, stamp := range x.met[bits.TrailingZeros32(m)] {
+				c := clock{block: r.block, warp: i, lanes: 1 << other, stamp: stamp}
+				known.acquired = r.worker.join(known.acquired, r.worker.newClock(c))
+			}
+		}
+	}
+}
+
+// barrier orders everything that threads did before they came to a barrier before what those do that waited there.
+func (b *blockShadow) barrier(at *barrierState) {
+	if b == nil {
+		return
+	}
+	for _, x := range at.waiting {
+		if x.in.d != noRef {
+			x.warp.shadow.defined[b.cta.grid.prog.position(x.in.d)] |= x.mask
+		}
+	}
+	b.proxy.sync()
+	if !b.worker.race {
+		return
+	}
+	r := &b.racing
+	joined, known := r.row(at.left.rows), at.left.known
+	var lanes [warpSize]uint32 // by warp
+	for i := range at.waiting {
+		lanes[at.waiting[i].warp.index] |= at.waiting[i].mask
+	}
+	for i, here := range lanes[:len(r.rows)] {
+		if w := b.cta.warps[i]; here != 0 {
+			r.arrive(w, here, here == w.alive, joined, &known)
+		}
+	}
+	for i, here := range lanes[:len(r.rows)] {
+		switch {
+		case here == 0:
+		case here == b.cta.warps[i].alive:
+			r.rows[i] = joined
+			if x := r.lanes[i]; x != nil {
+				x.met = nil
+			}
+			r.teach(i, here, &known)
+			r.refresh(i)
+		default:
+			r.pinned = true
+			own := known
+			own.acquired = r.worker.join(own.acquired, r.worker.newClock(clock{block: r.block, rows: joined}))
+			r.teach(i, here, &own)
+		}
+	}
+	r.worker.tick()
+}
+
+// publishes is what a lane did and knows; nil where nothing of it can be raced for.
+func (r *blockRacing) publishes(w *warp, lane int) *clock {
+	x := r.lanes[w.index]
+	var known *clock
+	if x != nil {
+		known = x.acquired[lane]
+	}
+	if r.tracked>>w.index&1 == 0 && &r.rows[w.index][0] == &r.none[0] {
+		return known
+	}
+	c := clock{block: r.block, rows: r.rows[w.index], warp: w.index, lanes: 1 << lane, stamp: r.worker.stamp}
+	if known != nil {
+		c.from = append(c.from, known)
+	}
+	own := r.worker.newClock(c)
+	r.pinned = true
+	if x != nil && x.met != nil && !own.all {
+		for other, stamp := range x.met[lane] {
+			own.from = append(own.from, &clock{block: r.block, warp: w.index, lanes: 1 << other, stamp: stamp})
+		}
+	}
+	return own
+}
+
+// fence is for the active lanes: what they have read is known from now on, and what they did and know is published by
+// their next strong writes.
+func (r *blockRacing) fence(w *warp, to audience, serial bool) {
+	x := r.ofLanes(w.index)
+	for m := w.mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m)
+		for i := range int(to) {
+			x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
+			x.pending[lane][i] = nil
+		}
+		own := r.publishes(w, lane)
+		for i := range int(to) {
+			x.fenced[lane][i] = own
+			if serial {
+				x.serial[lane][i] = own
+			}
+		}
+	}
+	r.worker.tick()
+}
+
+// acquire lets a lane know of what was published with the value that it reads by a strong access.
+func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
+	p := r.releasedAt(w, t)
+	if p == nil || in.facts.rule == stores || in.src.Op == "red" {
+		return
+	}
+	x, o, order := r.ofLanes(w.index), &in.facts.order, r.worker
+	if p.block == r.block {
+		if o.acquire >= ownBlock {
+			x.acquired[t.lane] = order.join(x.acquired[t.lane], p.narrow)
+		} else {
+			x.pending[t.lane][0] = order.join(x.pending[t.lane][0], p.narrow)
+		}
+	}
+	switch {
+	case o.narrow:
+	case o.acquire >= everyBlock:
+		x.acquired[t.lane] = order.join(x.acquired[t.lane], p.wide)
+	default:
+		x.pending[t.lane][1] = order.join(x.pending[t.lane][1], p.wide)
+	}
+}
+
+// publish is for a lane that writes by a strong access: what it releases stays with the word until a write of another
+// thread that is no atomic operation (PTX ISA, "Release and Acquire Patterns").
+func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
+	var wide, narrow *clock
+	switch o := &in.facts.order; {
+	case o.release > nobody:
+		narrow = r.publishes(w, t.lane)
+		if o.release == everyBlock {
+			wide = narrow
+		}
+	case r.lanes[w.index] != nil:
+		x := r.lanes[w.index]
+		narrow = r.worker.join(x.fenced[t.lane][0], x.serial[t.lane][0])
+		if !o.narrow {
+			wide = r.worker.join(x.fenced[t.lane][1], x.serial[t.lane][1])
+		}
+	}
+	p := r.releasedAt(w, t)
+	if p == nil {
+		if narrow == nil && wide == nil {
+			return
+		}
+		p = &released{}
+		r.releases(t)[r.key(w, t, t.offset/4)] = p
+	}
+	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
+	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" {
+		*p = released{}
+	}
+	p.by = me
+	p.wide = r.worker.join(p.wide, wide)
+	if p.block != r.block {
+		p.block, p.narrow = r.block, nil
+	}
+	p.narrow = r.worker.join(p.narrow, narrow)
+	if wide != nil || narrow != nil {
+		r.worker.tick()
+	}
+}
+
+// releases are those of the memory of an access: words of shared memory are forgotten with their block.
+func (r *blockRacing) releases(t *touch) map[wordKey]*released {
+	if t.space == sharedSpace {
+		return r.released
+	}
+	return r.worker.released
+}
+
+// releasedAt is what was published with the word of an access; nil for nothing.
+func (r *blockRacing) releasedAt(w *warp, t *touch) *released {
+	list := r.releases(t)
+	if len(list) == 0 {
+		return nil
+	}
+	return list[r.key(w, t, t.offset/4)]
 }

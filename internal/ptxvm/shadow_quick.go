@@ -80,7 +80,7 @@ func (x *warpShadow) quickRows(w *warp, in *ins, s *sweep) bool {
 // quickSweep judges the memory of a load.
 func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 	checks := x.block.worker
-	s.all = s.lanes(w)
+	s.all, s.read = s.lanes(w), w.mask
 	if checks.uninit && !x.sweptDefined(w, s, size) ||
 		checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
 		return false
@@ -207,92 +207,75 @@ func (s *sweep) private() bool {
 	return s.space == paramSpace || s.buffer != nil && (s.buffer.readOnly || s.buffer.unwritten)
 }
 
+// past reports whether a mark of this block is ordered before an access of a lane to some bytes, as far as it can be
+// said without clocks.
+func (r *blockRacing) past(w *warp, lane int, m mark, bytes uint8) bool {
+	at := m.stamp()
+	switch i := m.warp(); {
+	case at <= r.safe[w.index], m.bytes()&bytes == 0:
+		return true
+	case i != w.index:
+		return at <= r.rows[w.index][i]
+	case at <= r.rows[i][i], m.shape() == oneLane && m.lane() == lane:
+		return true
+	case m.shape() == oneLane:
+		return false
+	}
+	_, other := m.otherLane(lane, bytes, w.cta.grid.prog.unit(m))
+	return !other
+}
+
 // reads enters reads of all active lanes, and reports whether everything written there is ordered before. If it is not,
 // entering the same reads again does no harm.
 func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	if s.private() {
 		return true
 	}
-	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
-		warp: uint8(w.index)}
-	if s.space == sharedSpace {
-		if size >= 4 {
-			return r.readsShared(w, in, s, &me, size/4)
-		}
+	shared := s.space == sharedSpace
+	if shared && (r.repeats.stamp != r.worker.stamp || size != 4) {
 		r.settleReads()
 	}
-	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
-	for m := s.all; m != 0; m &= m - 1 {
+	me, v, safe, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.safe[w.index], mark(0)
+	r.tracked |= 1 << w.index
+	lanes := s.read
+	if s.like&uniform != 0 {
+		if lanes &= -lanes; lanes != s.read {
+			me |= someLanes
+		}
+	}
+	for m := lanes; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
 		cells, bytes := v.of(r, s, at), bytesOf(at, size)
+		mine := me.by(lane, bytes)
 		for i := range cells {
 			c := &cells[i]
-			if old := &c.writer; old.block != 0 && (old.block != me.block || r.unordered(w, old, floor)) {
-				return false
-			}
-			if old := &c.reader; old.block == me.block && old.stamp == me.stamp && old.bytes == bytes && old.flags == 0 {
-				c.readers |= bit // a plain read before this one
-				continue
-			}
-			me.lane, me.bytes, me.flags = uint8(lane), bytes, 0
-			c.enter(&me)
-			c.foreign.plain = true
-		}
-	}
-	return true
-}
-
-// readsShared is reads for words of shared memory, of which tiles of matrices make most. All states are of one block.
-func (r *blockRacing) readsShared(w *warp, in *ins, s *sweep, me *former, words int) bool {
-	if r.repeats.stamp != me.stamp || words > 1 {
-		r.settleReads()
-	}
-	latest := uint32(0)
-	floor, bit, here := r.floor[w.index], uint32(1)<<w.index, w.paths[w.current].mask
-	me.bytes = 15
-	for m := s.all; m != 0; m &= m - 1 {
-		lane := bits.TrailingZeros32(m) & 31
-		cells := r.shared[w.at[lane]/4:][:words]
-		for i := range cells {
-			c := &cells[i]
-			if old := &c.writer; old.block != 0 {
-				if old.warp != me.warp && old.stamp > floor ||
-					old.warp == me.warp && here>>(old.lane&31)&1 == 0 && w.parted(int(old.lane), old.step) {
+			if old := c.writer; old != 0 {
+				if !shared && !r.mine(old.stamp()) || old.stamp() > safe && !r.past(w, lane, old, bytes) {
 					return false
 				}
-				latest = max(latest, old.stamp)
+				newest = max(newest, old)
 			}
-			if old := &c.reader; old.stamp == me.stamp && old.bytes == 15 && old.flags == 0 {
-				c.readers |= bit
-				continue
+			switch {
+			case c.reader == 0:
+				c.reader = mine
+			case (c.reader|c.other)&strongMark != 0 || len(r.worker.released) > 0:
+				return false
+			case c.reader&^who == mine&^who && c.reader.shape() == someLanes: // one more of them
+			default:
+				r.enter(w, c, mine, size, shared)
 			}
-			if c.reader.stamp != me.stamp {
-				c.reader, c.readers = *me, bit
-				c.reader.lane = uint8(lane)
-				continue
-			}
-			entry := *me
-			entry.lane = uint8(lane)
-			c.enter(&entry)
 		}
 	}
-	if words == 1 {
-		r.remember(w, in, s.all, latest)
+	if shared && size == 4 {
+		r.remember(w, in, s.all, newest.stamp())
 	}
 	return true
-}
-
-// unordered reports whether a former access of the same block may come after one of a warp now.
-func (r *blockRacing) unordered(w *warp, old *former, floor uint32) bool {
-	if int(old.warp) == w.index {
-		return w.paths[w.current].mask>>old.lane&1 == 0 && w.parted(int(old.lane), old.step)
-	}
-	return old.stamp > floor
 }
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
+	r.tracked |= 1 << w.index
 	if s.like&side != 0 && size == 4 && s.space != sharedSpace && w.mask == allLanes && r.firstWrites(w, in, s) {
 		return true
 	}
@@ -315,16 +298,13 @@ func (r *blockRacing) firstWrites(w *warp, in *ins, s *sweep) bool {
 	}
 	cells := r.page(s.buffer.index, first)[first%pageWords:][:warpSize]
 	for i := range cells {
-		if cells[i].writer.block != 0 || cells[i].reader.block != 0 {
+		if !cells[i].empty() {
 			return false
 		}
 	}
-	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
-		warp: uint8(w.index), bytes: 15}
+	me := newMark(r.worker.stamp, w.index, in)
 	for i := range cells {
-		c := &cells[i]
-		c.writer, c.foreign.plain = me, true
-		c.writer.lane = uint8(i)
+		cells[i].writer = me.by(i, 15)
 	}
 	return true
 }
@@ -334,22 +314,27 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 	if !w.ascending() && !w.disjoint(size) { // lanes may store to one place
 		return false
 	}
-	if s.space == sharedSpace {
+	shared := s.space == sharedSpace
+	if shared {
 		r.settleReads()
 	}
-	me := former{block: uint32(w.cta.number) + 1, warp: uint8(w.index)}
-	floor, bit, v := r.floor[w.index], uint32(1)<<w.index, newView(size)
+	safe, v := r.safe[w.index], newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
-		cells := v.of(r, s, w.at[bits.TrailingZeros32(m)&31])
+		lane := bits.TrailingZeros32(m) & 31
+		at := w.at[lane]
+		cells, bytes := v.of(r, s, at), bytesOf(at, size)
 		for i := range cells {
 			c := &cells[i]
-			if old := &c.writer; old.block != 0 && (old.block != me.block || r.unordered(w, old, floor)) {
+			if c.empty() {
+				continue
+			}
+			if (c.writer|c.reader|c.other)&strongMark != 0 {
 				return false
 			}
-			if old := &c.reader; old.block != 0 &&
-				(old.block != me.block || c.foreign.block != 0 || old.stamp > floor && c.readers&^bit != 0 ||
-					old.warp == me.warp && w.parted(int(old.lane), old.step)) {
-				return false
+			for _, old := range [...]mark{c.writer, c.reader, c.other} {
+				if old != 0 && (!shared && !r.mine(old.stamp()) || old.stamp() > safe && !r.past(w, lane, old, bytes)) {
+					return false
+				}
 			}
 		}
 	}
@@ -359,22 +344,16 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 // enterWrites enters writes of all active lanes that are ordered. same reports whether a word of those of a lane stays
 // as it is.
 func (r *blockRacing) enterWrites(w *warp, in *ins, s *sweep, size int, same func(lane, word, words int) bool) {
-	me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
-		warp: uint8(w.index)}
-	v := newView(size)
+	me, v := newMark(r.worker.stamp, w.index, in), newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
-		cells := v.of(r, s, at)
+		cells, mine := v.of(r, s, at), me.by(lane, bytesOf(at, size))
 		for i := range cells {
-			c, bytes := &cells[i], bytesOf(at, size)
-			if old := &c.writer; old.block == me.block && old.warp == me.warp && old.step == me.step {
-				bytes |= old.bytes // lanes write the bytes of a word together
-			}
-			c.writer, c.foreign.plain = me, true
-			c.writer.lane, c.writer.bytes = uint8(lane), bytes
-			if c.reader.block != 0 && !same(lane, i, len(cells)) {
-				c.reader, c.readers = former{}, 0
+			c := &cells[i]
+			c.writer = c.writer.written(mine, size)
+			if c.reader != 0 && !same(lane, i, len(cells)) {
+				c.reader, c.other = 0, 0
 			}
 		}
 	}

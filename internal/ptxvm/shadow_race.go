@@ -4,72 +4,31 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"math/bits"
 	"slices"
 	"sync"
 )
 
-// This file implements the check for races: accesses of different warps to the same bytes, at least one of them a
-// write, that no barrier and no atomic operation orders.
+// This file implements the check for races: accesses of different threads to the same bytes, at least one of them a
+// write and not both of them strong for each other, that no synchronization orders.
 //
-// Each word of memory has a state of constant size: its last writer, and its readers since. One clock per launch,
-// which barriers and atomic operations advance, stamps accesses. A warp knows up to which stamp the accesses of the
-// other warps of its block, and of other blocks, came before its own. What is published with an atomic operation is one
-// stamp: accesses of all blocks before it count as published, so a race may be missed, but none is invented. Of several
-// readers in different barrier intervals the latest count. Stores that leave memory as it is are silent. Lanes of a
-// warp race where they went different ways and did not meet.
-
-// cell is the state of a word, 4 bytes. It fills a line of a cache.
-type cell struct {
-	writer, reader former
-	foreign        foreign
-	readers        uint32 // warps of the reader's block
-	released       uint32 // stamp up to which accesses were published with atomic operations on the word
-}
-
-// foreign is the latest reader of a block that is not the reader's: a former access without its step.
-type foreign struct {
-	stamp uint32
-	block uint32
-	in    int32
-	warp  uint8
-	lane  uint8
-	kind  uint8 // bytes, and flags above them
-
-	plain bool // of the word: there was an access that is not atomic for everybody
-}
-
-func (f *foreign) former() former {
-	return former{stamp: f.stamp, block: f.block, in: f.in, warp: f.warp, lane: f.lane, bytes: f.kind & 15,
-		flags: f.kind >> 4}
-}
-
-// former is a former access.
-type former struct {
-	stamp uint32
-	block uint32 // number + 1; 0 for none
-	step  uint32 // of the warp: tells instructions apart
-	in    int32  // index of the instruction
-	warp  uint8
-	lane  uint8
-	bytes uint8 // of the word, one bit each
-	flags uint8
-}
-
-const (
-	strongAccess   = 1 << iota // atomic, or one that others may wait for
-	swapAccess                 // atom.cas
-	narrowAccess               // atomic for its own block only
-	plainForBlocks             // atomic, but after a plain write that was not published for other blocks
-	plainForWarps              // the same for other warps of the block
-)
+// Each word of memory has a state of constant size, a cell: its last writer, and readers since. Stamps say when an
+// access was, and shadow_order.go what every thread has behind it. A race may be missed where more threads access a word
+// than its cell remembers, but none is invented. Stores that leave memory as it is are silent: compilers let several
+// threads store the same value.
 
 // racing is the state of a worker.
 type racing struct {
 	grid  *grid
-	clock uint32
+	stamp uint32
+	runs  []turn
 	pages [][]*page             // by buffer
 	bytes int64                 // of pages
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
+
+	released map[wordKey]*released // of buffers
+	clocks   int                   // that were made
+	coarse   *clock                // the last one where there were too many
 
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
@@ -99,19 +58,22 @@ func (r *racing) release() {
 	r.pages = nil
 }
 
-// stateBytes is the size of a cell.
-const stateBytes = 64
-
 // blockRacing is the state of a block.
 type blockRacing struct {
 	worker *racing
 	owner  *worker
+	block  uint32 // number + 1
+	began  uint32 // its first stamp
 	shared []cell
-	known  [][]uint32 // known[x][y]: up to which stamp warp x has accesses of warp y behind it
-	floor  []uint32   // floor[x]: up to which stamp warp x has accesses of all other warps behind it
-	others uint32     // the same for all other blocks
-	fences []fences   // by warp
-	joined []uint32   // what warps at a barrier know together
+
+	rows     [][]uint32 // rows[x][y]: up to which stamp warp x has warp y behind it; several warps share one
+	none     []uint32   // the row of a warp that knows nothing
+	spare    [][]uint32 // rows that were made, to be used again
+	pinned   bool       // clocks may have some of them
+	safe     []uint32   // up to which stamp a warp has the whole block behind it, its own lanes among them
+	lanes    []*laneOrder
+	released map[wordKey]*released // of shared memory
+	tracked  uint32                // warps that have accessed something
 
 	repeats repeats
 
@@ -121,7 +83,7 @@ type blockRacing struct {
 }
 
 func newRacing(g *grid) racing {
-	r := racing{grid: g, clock: 1, pairs: map[[2]int32]*Finding{}}
+	r := racing{grid: g, pairs: map[[2]int32]*Finding{}, released: map[wordKey]*released{}}
 	if g.follows != nil {
 		r.following = &following{suspects: g.follows, reads: map[wordKey][]followed{}}
 	}
@@ -140,14 +102,12 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	if !b.worker.race {
 		return r
 	}
-	r.shared, r.joined = make([]cell, (len(b.cta.shared)+3)/4), make([]uint32, len(b.cta.warps))
-	r.fences = make([]fences, len(b.cta.warps))
-	r.floor = make([]uint32, len(b.cta.warps))
-	if p := b.cta.grid.prog; len(b.cta.warps) > 1 && !p.copies && !p.products {
+	n := len(b.cta.warps)
+	r.shared, r.released = make([]cell, (len(b.cta.shared)+3)/4), map[wordKey]*released{}
+	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
+	r.none = make([]uint32, n)
+	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products {
 		r.repeats.entries = make([]repeat, repeatCount)
-	}
-	for range b.cta.warps {
-		r.known = append(r.known, make([]uint32, len(b.cta.warps)))
 	}
 	return r
 }
@@ -159,23 +119,18 @@ func (r *blockRacing) reset(b *blockShadow) {
 	clear(r.shared)
 	r.forgetReads()
 	r.forgetFollowed()
-	r.others = 0
-	clear(r.fences)
-	for _, k := range r.known {
-		clear(k)
+	clear(r.lanes)
+	clear(r.released)
+	r.tracked, r.pinned = 0, false
+	r.block = uint32(b.cta.number) + 1
+	r.turn(r.block)
+	r.began = r.worker.stamp
+	for i := range r.rows {
+		r.rows[i] = r.none
 	}
-	clear(r.floor)
-}
-
-// learned brings the floor of a warp up to what it knows.
-func (r *blockRacing) learned(warp int) {
-	least := ^uint32(0)
-	for i, stamp := range r.known[warp] {
-		if i != warp {
-			least = min(least, stamp)
-		}
+	for i := range r.rows {
+		r.refresh(i)
 	}
-	r.floor[warp] = least
 }
 
 // settle looks whether accesses have changed memory, while nobody else can.
@@ -198,7 +153,7 @@ func (r *blockRacing) cells(t *touch) []cell {
 	return r.page(t.buffer.index, first)[first%pageWords:][:n]
 }
 
-// page has the states of a word of a buffer and its neighbours.
+// page has the states of a word of a buffer and its neighbors.
 func (r *blockRacing) page(buffer int, word uint64) *page {
 	pages := r.worker.pages[buffer]
 	p := pages[word/pageWords]
@@ -211,203 +166,284 @@ func (r *blockRacing) page(buffer int, word uint64) *page {
 	return p
 }
 
+// accessing is an access to a word while it is judged.
+type accessing struct {
+	w       *warp
+	in      *ins
+	t       *touch
+	word    int // of those of the access
+	me      mark
+	changed bool
+}
+
 // touch judges an access. Local memory and parameters are nobody else's.
 func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && (t.buffer.readOnly || t.buffer.unwritten) {
 		return
 	}
+	f := &in.facts
+	me := newMark(r.worker.stamp, w.index, in)
+	if f.strong {
+		me |= strongMark
+		r.acquire(w, in, t)
+	}
+	x, changed := accessing{w: w, in: in, t: t}, false
 	done, at := 0, int(t.offset%4)
 	cells := r.cells(t)
-	if !t.write && len(cells) == 1 && r.worker.following == nil && r.again(w, &cells[0], (1<<len(t.data)-1)<<at) {
-		return
-	}
 	for i := range cells {
-		c := &cells[i]
 		n := min(4-at, len(t.data)-done)
-		me := former{stamp: r.worker.clock, block: uint32(w.cta.number) + 1, step: uint32(w.steps), in: in.index,
-			warp: uint8(w.index), lane: uint8(t.lane), bytes: (1<<n - 1) << at}
-		if in.facts.strong {
-			me.flags = strongAccess
-			if in.src.Has("cas") {
-				me.flags |= swapAccess
-			}
-			if in.facts.order.narrow {
-				me.flags |= narrowAccess
-			}
-			r.acquire(w, in, t, c)
-		}
-		c.foreign.plain = c.foreign.plain || !in.facts.strong || in.facts.order.narrow
-		if t.write {
+		x.word, x.me = i, me.by(t.lane, (1<<n-1)<<at)
+		if t.write && !f.order.waits {
 			now := t.data[done : done+n]
-			changed := t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n]))
-			if changed && r.worker.following != nil {
-				r.followedReaders(w, in, t, r.key(w, t, t.offset/4+uint64(i)), &me)
+			x.changed = t.changed || !t.settled && (done >= len(t.old) || !bytes.Equal(now, t.old[done:done+n]))
+			changed = changed || x.changed
+			if x.changed && r.worker.following != nil {
+				r.followedReaders(&x)
 			}
-			r.write(w, in, t, c, &me, changed)
+			r.write(&x, &cells[i])
 		} else {
-			r.read(w, in, t, c, &me, i)
-		}
-		if in.facts.strong && t.write {
-			to := everyBlock
-			if t.space == sharedSpace {
-				to = ownBlock
-			}
-			c.released = max(c.released, r.published(w, in, to))
-			r.worker.clock++
+			r.read(&x, &cells[i])
 		}
 		at, done = 0, done+n
 	}
-}
-
-// again reports whether a read of a word that nobody has written is one more of a reader that is known.
-func (r *blockRacing) again(w *warp, c *cell, bytes uint8) bool {
-	old := &c.reader
-	return c.writer.block == 0 && old.block == uint32(w.cta.number)+1 && old.stamp == r.worker.clock &&
-		old.bytes == bytes && old.flags == 0 && c.readers>>w.index&1 != 0
-}
-
-// before reports whether a former access is ordered before one of a warp now.
-func (r *blockRacing) before(w *warp, a *former) bool {
 	switch {
-	case a.block == 0:
+	case !t.write || f.order.waits:
+	case !f.strong:
+		if list := r.releases(t); changed && len(list) > 0 {
+			delete(list, r.key(w, t, t.offset/4))
+		}
+	case changed || !in.src.Has("cas"): // else it failed, and has written nothing
+		r.publish(w, in, t)
+	}
+}
+
+// clash reports whether two accesses concern the same bytes and are not both strong for each other.
+func (r *blockRacing) clash(x *accessing, old *former) bool {
+	if old.bytes()&x.me.bytes() == 0 {
+		return false
+	}
+	if !old.strong() || !x.me.strong() {
 		return true
-	case a.block != uint32(w.cta.number)+1:
-		return a.stamp <= r.others
-	case int(a.warp) == w.index:
-		return !w.parted(int(a.lane), a.step)
 	}
-	return a.stamp <= r.known[w.index][a.warp]
+	p := r.worker.grid.prog
+	there := p.marked(old.mark)
+	if there == nil {
+		return false
+	}
+	narrow := there.facts.order.narrow || x.in.facts.order.narrow
+	return old.block != r.block && narrow || there.mem.size != x.in.mem.size
 }
 
-// guess reports whether a read and a write are a plain load and atom.cas: what was loaded is a guess that the
-// instruction verifies, as the CUDA C++ Programming Guide does it for atomic functions of one's own.
-func guess(read, write *former) bool {
-	return read.flags&strongAccess == 0 && write.flags&swapAccess != 0
+// guess reports whether one of two accesses is atom.cas and the other one the plain load whose value it verifies, as the
+// CUDA C++ Programming Guide does it for atomic functions of one's own.
+func guess(x, y *ins) bool {
+	return x != nil && y != nil && (x.facts.guess && y.src.Has("cas") || y.facts.guess && x.src.Has("cas"))
 }
 
-func (r *blockRacing) write(w *warp, in *ins, t *touch, c *cell, me *former, changed bool) {
-	old := &c.writer
-	together := old.block == me.block && old.warp == me.warp && old.step == me.step && old.lane != me.lane
+// judge reports a race of an access with a former one, if they race.
+func (r *blockRacing) judge(x *accessing, m mark, verb, past string, value *loaded) {
+	if m == 0 {
+		return
+	}
+	old := r.former(m, x.t.space == sharedSpace)
+	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
+		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) {
+		return
+	}
+	p := r.worker.grid.prog
+	if past == "read" && old.strong() && p.writes(old.mark) {
+		past = "written"
+	}
+	there := p.marked(m)
+	if guess(x.in, there) || verb == "reads" && past == "read" {
+		return
+	}
+	r.between(x, verb, past, &old, value)
+}
+
+func (r *blockRacing) write(x *accessing, c *cell) {
+	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() && x.in.facts.rule == stores &&
+		(x.t.space == sharedSpace || r.mine(c.writer.stamp()))
 	switch {
-	case !changed || !clash(old, me):
-	case together && in.facts.rule == stores:
-		r.report(w, in, t, [2]int32{-1, in.index},
-			"lanes %d and %d of a warp write different values to %s in one instruction", old.lane, me.lane)
-	case !r.before(w, old):
-		r.between(w, in, t, "writes", "written", old, nil)
-	}
-	if changed && clash(&c.reader, me) && !guess(&c.reader, me) {
-		if old, found := r.unorderedReader(w, c); found {
-			r.between(w, in, t, "writes", "read", &old, nil)
+	case !x.changed:
+	case together:
+		if other, is := c.writer.otherLane(x.t.lane, x.me.bytes(), x.in.mem.size); is && c.writer.bytes()&x.me.bytes() != 0 {
+			r.report(x.w, x.in, x.t, [2]int32{-1, x.in.index},
+				"lanes %d and %d of a warp write different values to %s in one instruction", other, x.t.lane)
 		}
+	default:
+		r.judge(x, c.writer, "writes", "written", nil)
 	}
-	if changed && c.foreign.block != 0 {
-		if old := c.foreign.former(); clash(&old, me) && !guess(&old, me) && !r.before(w, &old) {
-			r.between(w, in, t, "writes", "read", &old, nil)
+	if x.changed {
+		r.judge(x, c.reader, "writes", "read", nil)
+		r.judge(x, c.other, "writes", "read", nil)
+	}
+	old := r.former(c.writer, x.t.space == sharedSpace)
+	switch {
+	case x.me.strong():
+		r.enterStrong(x, c, &old)
+	case x.changed || r.before(x.w, x.t.lane, &old, x.me.bytes()):
+		c.writer = c.writer.written(x.me, x.in.size())
+		if x.changed {
+			c.reader, c.other = 0, 0
 		}
-	}
-	if changed || old.block == 0 || r.before(w, old) {
-		r.inherit(w, in, old, me)
-		if old.block == me.block && old.warp == me.warp && old.step == me.step {
-			me.bytes |= old.bytes // lanes write the bytes of a word together
-		}
-		c.writer = *me
-	}
-	if changed && !r.keeps(w, in, t, &c.reader, me) {
-		c.reader, c.readers, c.foreign.block = former{}, 0, 0
 	}
 }
 
-// unorderedReader is a former reader of a word that is not ordered before a warp now, if there is one.
-func (r *blockRacing) unorderedReader(w *warp, c *cell) (old former, found bool) {
-	old = c.reader
-	if old.block != uint32(w.cta.number)+1 {
-		return old, !r.before(w, &old)
+// size is how many bytes an instruction accesses as one element; 0 for one that is no access.
+func (in *ins) size() int {
+	if in.mem == nil {
+		return 0
 	}
-	for i := range w.cta.warps {
-		if c.readers>>i&1 == 0 || i == w.index && int(c.reader.warp) != i { // lane and step are those of another warp
-			continue
-		}
-		if old.warp = uint8(i); !r.before(w, &old) {
-			return old, true
-		}
-	}
-	return old, false
+	return in.mem.size
 }
 
-// read is for word number i of an access.
-func (r *blockRacing) read(w *warp, in *ins, t *touch, c *cell, me *former, i int) {
+// enterStrong enters a strong write. It replaces a strong writer, and a weak one that everybody who can reach the word
+// has behind it; else it stands beside it.
+func (r *blockRacing) enterStrong(x *accessing, c *cell, old *former) {
+	switch {
+	case c.writer == 0, x.t.space == sharedSpace && c.writer.stamp() <= slices.Min(r.safe):
+		c.writer = x.me
+	case old.strong():
+		if !r.before(x.w, x.t.lane, old, x.me.bytes()) {
+			r.enter(x.w, c, c.writer, x.in.size(), x.t.space == sharedSpace)
+		}
+		c.writer = x.me
+	default:
+		r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
+	}
+}
+
+func (r *blockRacing) read(x *accessing, c *cell) {
 	var value *loaded
-	if r.worker.following != nil && in.facts.rule == loads {
-		value = w.shadow.now[t.lane]
+	if r.worker.following != nil && x.in.facts.rule == loads {
+		value = x.w.shadow.now[x.t.lane]
 	}
-	if clash(&c.writer, me) && !guess(me, &c.writer) && !r.before(w, &c.writer) {
-		r.between(w, in, t, "reads", "written", &c.writer, value)
+	r.judge(x, c.writer, "reads", "written", value)
+	if (c.reader|c.other)&strongMark != 0 {
+		for _, m := range []mark{c.reader, c.other} {
+			if m.strong() {
+				r.judge(x, m, "reads", "read", value)
+			}
+		}
 	}
 	if value != nil {
-		r.keepRead(r.key(w, t, t.offset/4+uint64(i)), me, value)
+		r.keepRead(r.key(x.w, x.t, x.t.offset/4+uint64(x.word)), former{x.me, r.block}, value)
 		return
 	}
-	c.enter(me)
+	r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
 }
 
-// enter makes an access one of the readers of a word.
-func (c *cell) enter(me *former) {
-	old := &c.reader
-	bit := uint32(1) << me.warp
-	if old.block == me.block && old.stamp == me.stamp && old.bytes == me.bytes { // different bytes are not mixed up
-		c.readers |= bit
-		old.flags &^= strongAccess &^ me.flags
+// enter makes an access one of the two that a cell remembers beside its writer. Size is that of the access of a lane.
+func (r *blockRacing) enter(w *warp, c *cell, me mark, size int, shared bool) {
+	if c.reader == 0 {
+		c.reader = me
 		return
 	}
-	if old.block != me.block && old.block != 0 {
-		c.foreign = foreign{old.stamp, old.block, old.in, old.warp, old.lane, old.bytes | old.flags<<4, c.foreign.plain}
+	if merged, ok := c.reader.with(me, size); ok {
+		c.reader = merged
+		return
 	}
-	c.reader, c.readers = *me, bit
+	switch {
+	case r.passed(w, c.reader, shared):
+		c.reader = me
+	case c.other == 0 || c.other&turnMask == me&turnMask || r.passed(w, c.other, shared):
+		c.reader, c.other = me, c.reader
+	}
+}
+
+// passed reports whether an access is ordered before all that the lanes of a warp do now.
+func (r *blockRacing) passed(w *warp, m mark, shared bool) bool {
+	if shared || r.mine(m.stamp()) {
+		return m.stamp() <= r.safe[w.index]
+	}
+	if len(r.worker.released) == 0 {
+		return false
+	}
+	old, x := r.former(m, shared), r.lanes[w.index]
+	return x != nil && x.acquired[bits.TrailingZeros32(w.mask)].knows(&old)
 }
 
 // between reports a race with a former access. Where the value of the load among the two is followed, the report waits
 // until it is used.
-func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old *former, value *loaded) {
+func (r *blockRacing) between(x *accessing, verb, past string, old *former, value *loaded) {
+	w, in, t := x.w, x.in, x.t
 	g := w.cta.grid
-	if g.apart && old.block != uint32(w.cta.number)+1 {
+	if g.apart && old.block != r.block {
 		g.wrong.Store(true)
 		return
 	}
+	there := g.prog.marked(old.mark)
 	if read := in; verb == "reads" || past == "read" {
 		if past == "read" {
-			read = &g.prog.code[old.in]
+			read = there
 		}
-		if read.facts.rule == loads {
+		if read != nil && read.facts.rule == loads {
 			r.worker.suspects.add(t, len(g.memory.buffers))
 		}
 	}
-	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
+	pair := [2]int32{-1, in.index} // the two sides of a race are one finding
+	if there != nil {
+		pair = [2]int32{min(in.index, there.index), max(in.index, there.index)}
+	}
+	why := r.unsynchronized(w, t.lane, old)
 	if value != nil && !value.used {
-		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old})
+		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old, why: why})
 		return
 	}
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
 		return
 	}
-	f := w.raceWith(in, t, verb, past, old)
+	f := w.raceWith(in, t, verb, past, old, why)
 	f.Operands = w.operands(in, t.lane)
 	r.worker.pairs[pair] = f
 }
 
+// seen reports whether a lane has read, by relaxed accesses, what was published after an access. That orders strong
+// reads well enough: the CUDA C++ Programming Guide reads partial results of other blocks so, through volatile pointers
+// and without a fence of the reader.
+func (r *blockRacing) seen(w *warp, lane int, old *former) bool {
+	x := r.lanes[w.index]
+	return x != nil && (x.pending[lane][0].knows(old) || x.pending[lane][1].knows(old))
+}
+
+// unsynchronized says why nothing orders two accesses, and what would.
+func (r *blockRacing) unsynchronized(w *warp, lane int, old *former) string {
+	switch {
+	case r.seen(w, lane, old):
+		return "the flag or counter that tells of it was read by a relaxed access, with no fence after it: " +
+			"add __threadfence(), or read it with acquire"
+	case old.block == r.block && old.warp() == w.index:
+		return "lanes of a warp do not run in lockstep: add __syncwarp() between the two"
+	case old.block == r.block:
+		return "no barrier between these warps: add __syncthreads() between the two"
+	}
+	return "blocks are ordered by release and acquire at gpu scope alone, such as __threadfence() before a flag is set " +
+		"and after it is read"
+}
+
 // raceWith makes the finding about a race with a former access, without the values of registers.
-func (w *warp) raceWith(in *ins, t *touch, verb, past string, old *former) *Finding {
+func (w *warp) raceWith(in *ins, t *touch, verb, past string, old *former, why string) *Finding {
 	g := w.cta.grid
 	id := int(old.block) - 1
 	size := g.launch.Grid
-	other := &warp{cta: w.cta, index: int(old.warp)}
-	there := &g.prog.code[old.in]
-	former := &Access{Write: past == "written", Thread: other.thread(int(old.lane)), Instr: there.src,
+	other := &warp{cta: w.cta, index: old.warp()}
+	lane := old.lane()
+	if id == w.cta.number && old.warp() == w.index {
+		lane, _ = old.otherLane(t.lane, old.bytes(), g.prog.unit(old.mark))
+	}
+	former := &Access{Write: past == "written", Thread: other.thread(lane),
 		Block: Dim{id % size.X, id / size.X % size.Y, id / (size.X * size.Y)}}
-	former.PTX, former.Source = g.prog.place(there.src)
-	f := w.raceAt(in, t, "%s what thread %s of block %s has %s at %s, and nothing orders the two: %s", verb,
-		former.Thread, former.Block, past, g.prog.spot(there))
+	at := ""
+	if there := g.prog.marked(old.mark); there != nil {
+		former.Instr = there.src
+		former.PTX, former.Source = g.prog.place(there.src)
+		at = " at " + g.prog.spot(there)
+	}
+	f := w.raceAt(in, t, "%s what thread %s of block %s has %s%s, with no synchronization between the two: %s", verb,
+		former.Thread, former.Block, past, at)
+	f.Message += "; " + why
 	f.Former = former
 	return f
 }
@@ -425,11 +461,13 @@ func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
 		block := uint32(0)
 		for _, x := range append(r.merged, r) { // the last block comes last where they run one after the other
 			page := x.pages[b.index][word/pageWords]
-			if page == nil || page[word%pageWords].writer.block <= block {
+			if page == nil || page[word%pageWords].writer == 0 {
 				continue
 			}
-			last := &page[word%pageWords].writer
-			in, block = &p.code[last.in], last.block
+			last := page[word%pageWords].writer
+			if its := x.blockOf(last.stamp()); its > block {
+				in, block = p.marked(last), its
+			}
 		}
 		return in
 	}
@@ -498,43 +536,4 @@ func (w *worker) races() {
 			w.findings.add(key, f)
 		}
 	}
-}
-
-// barrier orders everything that warps did before they came to a barrier before what those do that waited there.
-func (b *blockShadow) barrier(at *barrierState) {
-	if b == nil {
-		return
-	}
-	for _, x := range at.waiting {
-		if x.in.d != noRef {
-			x.warp.shadow.defined[b.cta.grid.prog.position(x.in.d)] |= x.mask
-		}
-	}
-	b.proxy.sync()
-	if !b.worker.race {
-		return
-	}
-	r := &b.racing
-	now := r.worker.clock
-	joined := r.joined
-	clear(joined)
-	var fenced fences
-	for i := range r.known {
-		if at.came>>i&1 == 0 {
-			continue
-		}
-		fenced.join(&r.fences[i])
-		for j, stamp := range r.known[i] {
-			joined[j] = max(joined[j], stamp)
-		}
-		joined[i] = now
-	}
-	for _, x := range at.waiting {
-		copy(r.known[x.warp.index], joined)
-		r.fences[x.warp.index].join(&fenced)
-		r.fences[x.warp.index][0] = now // ordered for the block
-		x.warp.paths[x.path].met = x.warp.steps
-		r.learned(x.warp.index)
-	}
-	r.worker.clock++
 }

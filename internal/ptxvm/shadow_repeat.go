@@ -3,8 +3,8 @@ package ptxvm
 import "math/bits"
 
 // This file implements the check of loads from shared memory that one warp makes after the other: tiles of matrices are
-// read so. The first warp has looked at all words; as long as nobody does anything else with shared memory, the others
-// find what it has found. That they read, too, is entered in the states of words later, when somebody looks at them.
+// read so. The first two warps look at all words, and are entered in their cells; as long as nobody does anything else
+// with shared memory, the others find what those have found, and a cell needs no third reader.
 
 // repeats are loads of all lanes of a warp since anything else was done with shared memory.
 type repeats struct {
@@ -19,8 +19,7 @@ type repeat struct {
 	stamp  uint32 // 0 for none
 	in     int32
 	latest uint32 // the latest stamp of a writer of the words
-	lanes  uint32 // those that reach everything
-	late   uint32 // warps that are not yet among the readers of the words
+	warps  uint32 // those that are among the readers of the words
 }
 
 // repeatCount is how many loads are kept in mind: a tile of 16 rows is read by 64 different ones.
@@ -34,17 +33,14 @@ func repeatAt(in *ins, first uint64) uint8 {
 	return uint8((uint64(in.index)*5 + first/128) % repeatCount)
 }
 
-// repeated reports whether a load is the same as one that was judged before, and then enters it.
+// repeated reports whether a load is the same as one that was judged before for two warps, or for this one.
 func (r *blockRacing) repeated(w *warp, in *ins, s *sweep) bool {
 	if r.repeats.entries == nil || s.space != sharedSpace || w.mask != allLanes {
 		return false
 	}
 	e := &r.repeats.entries[repeatAt(in, w.at[0])]
-	if e.stamp != r.worker.clock || e.in != in.index || e.latest > r.floor[w.index] || e.at != w.at {
-		return false
-	}
-	e.late |= 1 << w.index
-	return true
+	return e.stamp == r.worker.stamp && e.in == in.index && e.latest <= r.safe[w.index] && e.at == w.at &&
+		(bits.OnesCount32(e.warps) > 1 || e.warps>>w.index&1 != 0)
 }
 
 // remember keeps a load in mind that has been judged, with the latest stamp of a writer of its words.
@@ -54,40 +50,24 @@ func (r *blockRacing) remember(w *warp, in *ins, lanes, latest uint32) {
 	}
 	i := repeatAt(in, w.at[0])
 	e := &r.repeats.entries[i]
-	if e.stamp != 0 {
-		r.catchUp(e)
-	} else {
+	if e.stamp == r.worker.stamp && e.in == in.index && e.at == w.at {
+		e.warps |= 1 << w.index
+		return
+	}
+	if e.stamp == 0 {
 		r.repeats.used = append(r.repeats.used, i)
 	}
-	e.at, e.stamp, e.in, e.latest, e.lanes, e.late = w.at, r.worker.clock, in.index, latest, lanes, 0
+	e.at, e.stamp, e.in, e.latest, e.warps = w.at, r.worker.stamp, in.index, latest, 1<<w.index
 	r.repeats.stamp = e.stamp
 }
 
-// catchUp enters the warps that made a load again.
-func (r *blockRacing) catchUp(e *repeat) {
-	if e.late == 0 {
-		return
-	}
-	for m := e.lanes; m != 0; m &= m - 1 {
-		r.shared[e.at[bits.TrailingZeros32(m)&31]/4].readers |= e.late
-	}
-	e.late = 0
-}
-
-// settleReads brings the states of shared memory up to date and forgets all loads: something else is to happen there.
+// settleReads forgets all loads: something else is to happen in shared memory.
 func (r *blockRacing) settleReads() {
 	for _, i := range r.repeats.used {
-		e := &r.repeats.entries[i]
-		r.catchUp(e)
-		e.stamp = 0
+		r.repeats.entries[i].stamp = 0
 	}
 	r.repeats.used = r.repeats.used[:0]
 }
 
 // forgetReads is for a block that begins.
-func (r *blockRacing) forgetReads() {
-	for _, i := range r.repeats.used {
-		r.repeats.entries[i].stamp, r.repeats.entries[i].late = 0, 0
-	}
-	r.repeats.used = r.repeats.used[:0]
-}
+func (r *blockRacing) forgetReads() { r.settleReads() }

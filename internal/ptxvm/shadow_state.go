@@ -214,10 +214,16 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 	}
 	if x.block.worker.race {
 		if to := in.facts.order.fence; to != nobody {
-			x.block.racing.fence(w, to)
+			x.block.racing.fence(w, to, in.facts.order.serial)
+		}
+		if in.kind == together && in.src.Op == "bar" {
+			x.block.racing.meeting(w, w.mask)
 		}
 		for i := range x.touches {
 			x.block.racing.touch(w, in, &x.touches[i])
+		}
+		if len(x.touches) > 0 {
+			x.block.racing.tracked |= 1 << w.index
 		}
 	}
 	x.touches = x.touches[:0]

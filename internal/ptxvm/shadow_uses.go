@@ -88,6 +88,7 @@ type waitingRace struct {
 	verb, past string
 	in         *ins
 	old        former
+	why        string
 	block      Dim
 	number     int // of the block
 	warp       int
@@ -391,29 +392,32 @@ func (r *blockRacing) wait(v *loaded, w *warp, t *touch, x waitingRace) {
 // finding is the race as it is told. The block that it was seen in may have ended.
 func (x *waitingRace) finding(r *blockRacing) *Finding {
 	w := &warp{cta: &cta{grid: r.worker.grid, worker: r.owner, id: x.block, number: x.number}, index: x.warp}
-	f := w.raceWith(x.in, &x.memory, x.verb, x.past, &x.old)
+	f := w.raceWith(x.in, &x.memory, x.verb, x.past, &x.old, x.why)
 	f.Operands = x.operands
 	return f
 }
 
 // keepRead enters a load of a word.
-func (r *blockRacing) keepRead(key wordKey, me *former, v *loaded) {
+func (r *blockRacing) keepRead(key wordKey, me former, v *loaded) {
 	fw := r.worker.following
-	fw.reads[key] = append(fw.reads[key], followed{*me, v})
+	fw.reads[key] = append(fw.reads[key], followed{me, v})
 	r.log, r.logOf = append(r.log, key), me.block
 }
 
-// followedReaders judges a write that changes a word by the loads of it that are followed.
-func (r *blockRacing) followedReaders(w *warp, in *ins, t *touch, key wordKey, me *former) {
+// followedReaders judges a write that changes a word by the loads of it that are followed. Of those that are ordered
+// before it, a strong write keeps what others may still race with.
+func (r *blockRacing) followedReaders(x *accessing) {
 	fw := r.worker.following
+	key := r.key(x.w, x.t, x.t.offset/4+uint64(x.word))
 	list := fw.reads[key]
 	kept := list[:0]
 	for i := range list {
 		old := &list[i]
-		if clash(&old.former, me) && !guess(&old.former, me) && !r.before(w, &old.former) {
-			r.between(w, in, t, "writes", "read", &old.former, old.value)
+		if r.clash(x, &old.former) && !guess(x.in, r.worker.grid.prog.marked(old.mark)) &&
+			!r.before(x.w, x.t.lane, &old.former, x.me.bytes()) {
+			r.between(x, "writes", "read", &old.former, old.value)
 		}
-		if r.keeps(w, in, t, &old.former, me) {
+		if x.me.strong() {
 			kept = append(kept, *old)
 		}
 	}

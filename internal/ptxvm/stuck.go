@@ -117,7 +117,7 @@ func (h *state) control(active []*cta) {
 		h.numbers(c.number, len(c.bulk))
 		for i := range c.barriers {
 			b := &c.barriers[i]
-			h.numbers(b.arrived, b.expected, b.yes, b.no, int(b.came), len(b.waiting))
+			h.numbers(b.arrived, b.expected, b.yes, b.no, len(b.waiting))
 		}
 		for _, w := range c.warps {
 			h.numbers(int(w.alive), len(w.ready), len(w.met), len(w.paths))

@@ -238,7 +238,7 @@ func TestWgmmaChecks(t *testing.T) {
 		{"st.shared.b16 [%r3], %h1;", "setp.ne.u32 %p3, %r1, 9; @%p3 st.shared.b16 [%r3], %h1;", 128, Uninitialised,
 			"never set"},
 		{"mov.b32 %r12, 0;", "", 128, Uninitialised, "never set"},
-		{"bar.sync 0;", "", 128, Race, "nothing orders"},
+		{"bar.sync 0;", "", 128, Race, "no synchronization"},
 	} {
 		body := goodProduct
 		if c.old != "" {

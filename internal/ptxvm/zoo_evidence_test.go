@@ -70,8 +70,12 @@ func TestZooSchedules(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %s: %v", a.name(), v.file, err)
 			}
+			want := a.finding
+			if a.disorder {
+				want = Nondeterministic
+			}
 			found := len(r.Findings) > 0
-			if found != a.disorder || found && r.Findings[0].Class != Nondeterministic {
+			if found != (want != "") || found && r.Findings[0].Class != want {
 				t.Errorf("%s: %s: findings %v, want that the order is seen: %v", a.name(), v.file, r.Findings, a.disorder)
 			}
 		}
@@ -118,7 +122,8 @@ have terms whose sum is exact, so that their order cannot be seen. What %[1]sred
 order of the warps, and is compared without it; of %[1]scalls/call_struct%[1]s the byte that belongs to no field is left
 out.
 
-**All launches are silent, in all versions.** In four of them threads load what others write, and nothing orders
+**All launches but four are silent, in all versions**, and those four have the race that they should have: lanes of a
+warp add to one word in %[1]sgeneric_pointer%[1]s, and read what another one stores in %[1]scalls/interpreter%[1]s. In four of them threads load what others write, and nothing orders
 the two, but they make nothing of what they have loaded: in %[1]striton/atomics%[1]s,
 %[1]striton/halve_in_place%[1]s and %[1]striton/centre_in_place%[1]s all warps of a block load what one of them stores;
 in %[1]smemory/last_block%[1]s clang 14 moves a load over a barrier for threads that end behind it whatever it gives.

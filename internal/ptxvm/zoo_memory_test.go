@@ -71,7 +71,7 @@ func memoryZoo() []animal {
 			args: []Arg{in(f), room(4), value(int32(4 * n))}, want: map[int][]byte{1: pack(slices.Max(f))}},
 	}
 	for which := range int32(4) {
-		// Lanes of one warp add to the same element, and the value that was read first wins.
+		// Lanes of one warp add to the same element, and the value that was read first wins: a race.
 		v := sequence(32, func(i int) float32 { return float32(i) + 0.5 })
 		out := slices.Clone(v)
 		for i := range out {
@@ -86,8 +86,12 @@ func memoryZoo() []animal {
 			from[which]++
 			out[i] = from[i&3] + local[which]
 		}
-		zoo = append(zoo, animal{source: "memory", kernel: "generic_pointer", grid: line(1), block: line(32),
-			args: []Arg{in(v), value(which)}, want: map[int][]byte{0: pack(out...)}})
+		lanes := animal{source: "memory", kernel: "generic_pointer", grid: line(1), block: line(32),
+			args: []Arg{in(v), value(which)}, want: map[int][]byte{0: pack(out...)}}
+		if which != 2 { // local memory is nobody else's
+			lanes.finding = Race
+		}
+		zoo = append(zoo, lanes)
 	}
 	return zoo
 }
@@ -161,7 +165,7 @@ func callZoo() []animal {
 			}},
 		{source: "calls", kernel: "call_indirect", grid: line(1), block: line(64),
 			args: []Arg{in(x), room(4 * n), in(which), value(int32(n))}, want: map[int][]byte{1: pack(chosen...)}},
-		{source: "calls", kernel: "interpreter", grid: line(1), block: line(32),
+		{source: "calls", kernel: "interpreter", grid: line(1), block: line(32), finding: Race,
 			args: []Arg{in(code), in(start), value(int32(len(code)))}, want: map[int][]byte{1: pack(acc...)}},
 		{source: "control", kernel: "collatz", grid: line(2), block: line(32),
 			args: []Arg{in(sequence(n, func(i int) uint32 { return uint32(i + 1) })), room(4 * n), value(int32(n))},

@@ -72,8 +72,8 @@ func compareWithGPU(a *animal, rec *zooRecord) (*comparison, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(r.Findings) > 0 {
-			return nil, fmt.Errorf("%s: %s", v.file, &r.Findings[0])
+		if !a.finds(r) {
+			return nil, fmt.Errorf("%s: findings %v, want one of %q", v.file, r.Findings, a.finding)
 		}
 		for _, i := range a.outputs() {
 			worst, err := a.bound(i).compare(args[i].Buffer, a.want[i])

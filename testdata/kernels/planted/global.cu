@@ -25,6 +25,7 @@ KERNEL last_block_without_fence(const float *x, float *part, unsigned *arrived, 
     part[blockIdx.x] = s; // PLANT race
     if (sound) __threadfence();
     last = atomicInc(arrived, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence();
   }
   __syncthreads();
   if (!last || threadIdx.x != 0) return;
@@ -40,7 +41,10 @@ KERNEL fence_before_the_store(const float *x, float *part, unsigned *arrived, fl
   part[thread()] = x[thread()] * 2.0f; // PLANT race
   if (sound) __threadfence();
   __syncthreads();
-  if (i == 0) last = atomicInc(arrived, gridDim.x - 1) == gridDim.x - 1;
+  if (i == 0) {
+    last = atomicInc(arrived, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence();
+  }
   __syncthreads();
   if (!last) return;
   float total = 0.0f;

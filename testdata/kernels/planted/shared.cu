@@ -158,7 +158,7 @@ KERNEL matmul_one_barrier(const float *a, const float *b, float *c, int n) {
   int tx = threadIdx.x, ty = threadIdx.y;
   float s = 0.0f;
   for (int k = 0; k < n; k += 8) {
-    p[ty][tx] = a[ty * n + k + tx];
+    p[ty][tx] = a[ty * n + k + tx]; // PLANT race
     q[ty][tx] = b[(k + ty) * 8 + tx]; // PLANT race
     __syncthreads();
     for (int j = 0; j < 8; j++) s += p[ty][j] * q[j][tx]; // PLANT race
