@@ -68,9 +68,9 @@ type laneOrder struct {
 	serial   [warpSize][2]*clock // the same of fences .sc of others that are ordered before, see knowledge
 }
 
-// knowledge is what threads at a barrier bring and take, beyond rows. Fences .sc have one order (PTX ISA, "Fence-SC"), so
-// a thread that waits at a barrier after the fence of another one publishes what came before that fence, too: __threadfence()
-// by all threads, __syncthreads(), and an atomic operation by one of them.
+// knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
+// "Fence-SC"), so a thread that passes a barrier after the fence of another thread publishes what came before that
+// fence, too: __threadfence() by all threads, then __syncthreads(), then an atomic operation by one of them.
 type knowledge struct {
 	acquired *clock
 	serial   [2]*clock

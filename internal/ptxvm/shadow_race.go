@@ -13,9 +13,9 @@ import (
 // write and not both of them strong for each other, that no synchronization orders.
 //
 // Each word of memory has a state of constant size, a cell: its last writer, and readers since. Stamps say when an
-// access was, and shadow_order.go what every thread has behind it. A race may be missed where more threads access a word
-// than its cell remembers, but none is invented. Stores that leave memory as it is are silent: compilers let several
-// threads store the same value.
+// access happened, and shadow_order.go which stamps each thread is ordered after. A race may be missed where more
+// threads access a word than its cell remembers, but none is invented. Stores that do not change memory are silent:
+// compilers let several threads store the same value.
 
 // racing is the state of a worker.
 type racing struct {
@@ -234,8 +234,8 @@ func (r *blockRacing) clash(x *accessing, old *former) bool {
 	return old.block != r.block && narrow || there.mem.size != x.in.mem.size
 }
 
-// guess reports whether one of two accesses is atom.cas and the other one the plain load whose value it verifies, as the
-// CUDA C++ Programming Guide does it for atomic functions of one's own.
+// guess reports whether one of two accesses is atom.cas and the other one the plain load whose value it verifies: the
+// CUDA C++ Programming Guide builds other atomic functions this way.
 func guess(x, y *ins) bool {
 	return x != nil && y != nil && (x.facts.guess && y.src.Has("cas") || y.facts.guess && x.src.Has("cas"))
 }
@@ -262,8 +262,8 @@ func (r *blockRacing) judge(x *accessing, m mark, verb, past string, value *load
 }
 
 func (r *blockRacing) write(x *accessing, c *cell) {
-	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() && x.in.facts.rule == stores &&
-		(x.t.space == sharedSpace || r.mine(c.writer.stamp()))
+	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() &&
+		x.in.facts.rule == stores && (x.t.space == sharedSpace || r.mine(c.writer.stamp()))
 	switch {
 	case !x.changed:
 	case together:

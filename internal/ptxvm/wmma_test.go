@@ -118,7 +118,8 @@ func TestUndefinedElements(t *testing.T) {
 		"shl.b32 %r4, %r1, 4; add.s32 %r4, %r3, %r4; "
 	// all of the first KiB of shared memory is set but element 5 of row 2 of the first matrix
 	const fill = lanes + "setp.ne.u32 %p1, %r1, 2; @%p1 st.shared.v4.b32 [%r4], {%r10, %r10, %r10, %r10}; " +
-		"@!%p1 st.shared.v2.b32 [%r4], {%r10, %r10}; @!%p1 st.shared.b16 [%r4+8], 0; @!%p1 st.shared.b32 [%r4+12], 0; bar.warp.sync -1; "
+		"@!%p1 st.shared.v2.b32 [%r4], {%r10, %r10}; @!%p1 st.shared.b16 [%r4+8], 0; @!%p1 st.shared.b32 [%r4+12], 0; " +
+		"bar.warp.sync -1; "
 	const fragments = "mov.b32 %r20, 0; mov.b32 %r21, 0; setp.ne.u32 %p1, %r1, 13; @%p1 mov.b32 %r22, 0; " +
 		"mov.b32 %r23, 0; mov.b32 %r24, 0; mov.b32 %r25, 0; mov.b32 %r26, 0; mov.b32 %r27, 0; "
 	const product = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r10, %r11, %r12, %r13}, "
@@ -135,7 +136,8 @@ func TestUndefinedElements(t *testing.T) {
 		{"movmatrix", fill + "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, [%r4]; " +
 			"movmatrix.sync.aligned.m8n8.trans.b16 %r11, %r10;", "%r11", 1<<17 | 1<<21},
 		{"stmatrix", fill + "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r11}, [%r4]; " +
-			"stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r4], {%r11}; bar.warp.sync -1; ld.shared.b32 %r10, [%r4+4];", "%r10", 1<<4 | 1<<5},
+			"stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r4], {%r11}; bar.warp.sync -1; ld.shared.b32 %r10, [%r4+4];",
+			"%r10", 1<<4 | 1<<5},
 		{"row of A", fragments + product + a + "{%r24, %r25}, " + c, "%r10", 0xf << 12},
 		{"lower row", fragments + product + a + "{%r24, %r25}, " + c, "%r12", 0},
 		{"column of B", fragments + product + "{%r20, %r20, %r20, %r20}, {%r22, %r24}, " + c, "%r11", 0x22222222},
