@@ -6,9 +6,10 @@ import (
 )
 
 // This file implements vector clocks. Barriers order whole warps, for which a row of stamps per warp is enough
-// (shadow_order.go). Release and acquire order single threads, also of different blocks. A release publishes a clock: an
-// immutable node that says what one thread did and knew, with links to the clocks that the thread had acquired. Joining
-// two clocks costs one node. A lookup follows the links, and keeps what it finds in a table where there are many.
+// (shadow_order.go). Release and acquire order single threads, also of different blocks. A release publishes a clock:
+// an immutable node that says what one thread did and knew, with links to the clocks that the thread had acquired.
+// Joining two clocks costs one node. A lookup follows the links, and keeps what it finds in a table where there are
+// many.
 
 // clock is what a thread knows of.
 type clock struct {

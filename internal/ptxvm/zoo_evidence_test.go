@@ -124,7 +124,8 @@ out.
 
 **All launches but four are silent, in all versions**, and those four have the race that they should have: lanes of a
 warp add to one word in %[1]sgeneric_pointer%[1]s, and read what another one stores in %[1]scalls/interpreter%[1]s.
-In four of the silent ones threads load what others write without synchronization, but never use the value: in %[1]striton/atomics%[1]s,
+In four of the silent ones threads load what others write without synchronization, but never use the value: in
+%[1]striton/atomics%[1]s,
 %[1]striton/halve_in_place%[1]s and %[1]striton/centre_in_place%[1]s all warps of a block load what one of them stores;
 in %[1]smemory/last_block%[1]s clang 14 moves a load over a barrier for threads that end behind it whatever it gives.
 A race counts where the value is used.
