@@ -65,7 +65,8 @@ type Finding struct {
 	Buffer  string // the nearest memory
 	Outside int64  // how many bytes the access ends behind the buffer, or, negative, begins before it
 
-	block, order int // of the first occurrence: number of the block, and of the finding in it
+	block, order int  // of the first occurrence: number of the block, and of the finding in it
+	follows      bool // it may follow from a race in the block, and is listed after those
 }
 
 // Operand is a register that an instruction read.
@@ -130,9 +131,11 @@ func (f *findings) merge(other *findings) {
 	}
 }
 
-// byOrder compares findings in the order of blocks.
+// byOrder compares findings in the order of blocks. Of one block, causes come first: a value that was never set, where it
+// is used, may be what a thread has read too early. An address that was never set is no such consequence, but a cause.
 func byOrder(a, b *Finding) int {
-	return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(a.order, b.order))
+	return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(truth(a.follows), truth(b.follows)),
+		cmp.Compare(a.order, b.order))
 }
 
 // sorted lists the findings in the order of blocks, and how many were too many.
@@ -167,6 +170,7 @@ func (w *warp) note(in *ins, lane int, class Class, format string, args ...any) 
 		return nil
 	}
 	f := w.finding(in, lane, class, format, args...)
+	f.follows = class == Uninitialised && !strings.HasPrefix(format, "the address")
 	c.worker.findings.add(key, f)
 	return f
 }

@@ -96,8 +96,12 @@ func (k *plantedLaunch) start(t *testing.T, file *ptx.File) *Result {
 // judge compares what was found with the marks of a kernel.
 func judge(r *Result, plants []plant) error {
 	var wrong []error
+	follows := false // there was a finding that may follow from a race
 	for i := range r.Findings {
 		f := &r.Findings[i]
+		if follows = follows || f.Class == Uninitialised; follows && f.Class == Race {
+			wrong = append(wrong, fmt.Errorf("the race comes after what follows from it: %s", f))
+		}
 		planted := func(places []diag.Pos) bool {
 			return slices.ContainsFunc(plants, func(p plant) bool { return p.class == f.Class && p.in(places) })
 		}
