@@ -289,26 +289,30 @@ func (c *candidate) causality() {
 	}
 }
 
-// racing lists the pairs that race: those that matter, and those of one instruction and one value.
-func (c *candidate) racing() (races, notes [][2]int) {
+// racing gives the verdict on the execution, and a pair that has it.
+func (c *candidate) racing() (worst Verdict, pair [2]int) {
+	worst = Silent
 	for a := range c.events {
 		for b := range c.overlaps[a].all {
 			x, y := &c.events[a], &c.events[b]
 			if b < a || !x.write && !y.write || c.cause[a].has(b) || c.cause[b].has(a) || c.strong[a].has(b) {
 				continue
 			}
-			if x.stmt == y.stmt && x.async == y.async && c.alike(x, y) {
-				notes = append(notes, [2]int{a, b})
-			} else {
-				races = append(races, [2]int{a, b})
+			if v := c.race(x, y); v > worst {
+				worst, pair = v, [2]int{a, b}
 			}
 		}
 	}
-	return races, notes
+	return worst, pair
 }
 
-// alike reports whether two lanes of a warp store the same value to the same place in one instruction.
-func (c *candidate) alike(x, y *event) bool {
-	return x.thread != y.thread && c.x.threads[x.thread].warp == c.x.threads[y.thread].warp && !x.read && !y.read &&
-		x.place == y.place && x.put.known && y.put.known && x.put.n == y.put.n
+// race says what a race of two accesses is.
+func (c *candidate) race(x, y *event) Verdict {
+	switch {
+	case x.read || y.read || x.place != y.place || !x.put.known || !y.put.known || x.put.n != y.put.n:
+		return Race
+	case x.stmt == y.stmt && c.x.threads[x.thread].warp == c.x.threads[y.thread].warp:
+		return Note
+	}
+	return SameValue
 }

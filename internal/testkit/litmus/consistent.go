@@ -218,3 +218,50 @@ func (c *candidate) thinAir() bool {
 	g.close()
 	return g.cyclic()
 }
+
+// interleaved reports whether the execution is one of threads that take turns: program order, synchronization and what
+// is communicated fit into one order.
+func (c *candidate) interleaved(co relation) bool {
+	g := c.base.clone()
+	c.communicate(g, co)
+	g.close()
+	return !g.cyclic()
+}
+
+// inTurn reports whether the execution is the one in which threads run one after the other as they are written, and
+// every loop sees at once what it waits for.
+func (c *candidate) inTurn(co relation) bool {
+	g := c.base.clone()
+	for a := range c.events {
+		if c.events[a].spun {
+			return false
+		}
+		for b := range c.events {
+			if c.events[a].thread < c.events[b].thread {
+				g[a].add(b)
+			}
+		}
+	}
+	c.communicate(g, co)
+	g.close()
+	return !g.cyclic()
+}
+
+// communicate adds coherence order, who reads from whom, and what overwrites what was read.
+func (c *candidate) communicate(g, co relation) {
+	for a := range c.events {
+		g[a] = g[a].union(co[a])
+		if !c.events[a].read {
+			continue
+		}
+		for k, from := range c.rf[a] {
+			if from != initially {
+				g[from].add(a)
+			}
+			c.overwritten(a, k, co, func(w int) bool {
+				g[a].add(w)
+				return true
+			})
+		}
+	}
+}

@@ -16,20 +16,27 @@ const (
 	Undecided Verdict = iota
 	Silent            // no execution has a race
 	Note              // lanes of one instruction store one value to one place, and nothing else races
+	SameValue         // so do other instructions, warps or blocks: a race by the letter that no value shows
 	Race              // some execution has a race
 )
 
-func (v Verdict) String() string { return [...]string{"undecided", "silent", "note", "race"}[v] }
+func (v Verdict) String() string {
+	return [...]string{"undecided", "silent", "note", "race of equal values", "race"}[v]
+}
 
 // Decision is a verdict with its witness.
 type Decision struct {
 	Verdict Verdict
-	// Always is set if every execution has the race; otherwise it takes an order of threads in which it shows.
+	// Always is set if every execution has a race. One that only some have is seen if threads run in the right order.
 	Always bool
-	First  string // what races: the two statements
-	Second string
-	// Async is set if one side of the race is an asynchronous copy.
-	Async bool
+	// InTurn, of other races, is set if there is one when threads run one after the other as they are written.
+	InTurn bool
+	// Reordered is set if no order of threads that executes one instruction after the other shows a race: only hardware
+	// that reorders instructions does.
+	Reordered bool
+	First     string // what races in one of the executions: the two statements
+	Second    string
+	Async     bool // one of them is an asynchronous copy
 }
 
 // executions calls visit for each candidate, with causality order, until it returns false.
@@ -48,6 +55,9 @@ func (p *Program) executions(all bool, visit func(c *candidate) bool) error {
 					return false
 				}
 			}
+			return true
+		}
+		if !x.explained(chosen) {
 			return true
 		}
 		c := newCandidate(x, slices.Clone(chosen))
@@ -70,21 +80,14 @@ func (p *Program) Decide() (Decision, error) {
 	var d Decision
 	seen := map[Verdict]bool{}
 	err := p.executions(false, func(c *candidate) bool {
-		v := Silent
-		races, notes := c.racing()
-		switch {
-		case len(races) > 0:
-			v = Race
-		case len(notes) > 0:
-			v = Note
-		}
+		v, pair := c.racing()
 		if seen[v] {
 			return true
 		}
 		c.consistent(func(relation) bool {
 			seen[v] = true
 			if v == Race {
-				a, b := &c.events[races[0][0]], &c.events[races[0][1]]
+				a, b := &c.events[pair[0]], &c.events[pair[1]]
 				d.First, d.Second, d.Async = a.stmt.Text, b.stmt.Text, a.async || b.async
 			}
 			return false
@@ -100,8 +103,27 @@ func (p *Program) Decide() (Decision, error) {
 	if d.Verdict == Undecided {
 		return d, fmt.Errorf("%s: no execution ends", p.Name)
 	}
-	d.Always = d.Verdict == Race && !seen[Silent] && !seen[Note]
+	d.Always = d.Verdict == Race && len(seen) == 1
+	if d.Verdict == Race && !d.Always {
+		return d, p.schedules(&d)
+	}
 	return d, nil
+}
+
+// schedules says what it takes to see a race that only some executions have.
+func (p *Program) schedules(d *Decision) error {
+	d.Reordered = true
+	return p.executions(false, func(c *candidate) bool {
+		if v, _ := c.racing(); v != Race {
+			return true
+		}
+		c.consistent(func(co relation) bool {
+			d.Reordered = d.Reordered && !c.interleaved(co)
+			d.InTurn = d.InTurn || c.inTurn(co)
+			return d.Reordered || !d.InTurn
+		})
+		return d.Reordered || !d.InTurn
+	})
 }
 
 // Allowed reports whether an execution ends in a state of which all conditions hold: "r == 1" of a register that one

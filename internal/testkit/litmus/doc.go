@@ -46,11 +46,11 @@
 //
 // Two operations of which one writes and that overlap are a data race if cause does not order them and they are not
 // morally strong (8.7.1). A program is racy if one of its executions that end has a race. A loop that spins is one
-// read that sees what it waits for: reads of the same loop that do not see it take part in no conflict that this one
-// does not take part in, and dropping them drops constraints only, so no race is lost.
+// read that sees what it waits for, after at most one that does not: a race takes part with one access of the loop, and
+// without the others there are fewer constraints, not more.
 //
-// Two stores of one instruction, by lanes of one warp, of one value to the same bytes race by the letter and cannot be
-// told from no race by what memory holds. They are a [Note].
+// Two stores of one value to the same bytes race by the letter, but what memory holds does not show it. By lanes of a
+// warp in one instruction they are a [Note], otherwise a [SameValue].
 //
 // # Limits
 //

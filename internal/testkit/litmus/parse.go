@@ -10,7 +10,7 @@ import (
 
 // This file implements the parser of litmus programs.
 //
-//	race mp/no-fence: data passed by a plain flag     "silent", "note": what its author says the verdict is
+//	race mp/no-fence: data passed by a plain flag     "silent", "note", "same": what its author expects
 //	fixes mp/other                                    of a silent one: what it is the fix of
 //	global x f b8 c[4] d=1                            variables; .b32, one element and zero if nothing is said
 //	shared s[32]
@@ -97,7 +97,7 @@ func (p *parser) line(line string) error {
 	return p.statement(text)
 }
 
-var verdictNames = map[string]Verdict{"race": Race, "silent": Silent, "note": Note, "test": Undecided}
+var verdictNames = map[string]Verdict{"race": Race, "silent": Silent, "note": Note, "same": SameValue, "test": Undecided}
 
 var varForm = regexp.MustCompile(`^([a-z]\w*)(?:\[(\d+)\])?(?:=(\d+))?$`)
 

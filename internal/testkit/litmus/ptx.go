@@ -105,7 +105,7 @@ func (w *writer) head(k Kernel) string {
 	}
 	fmt.Fprintf(&b, "\t.reg .b64 %%base<%d>, %%val<%d>;\n", len(w.p.Vars)+1, len(w.regs)+1)
 	fmt.Fprintf(&b, "\t.reg .b64 %%addr<%d>, %%wide<%d>;\n", w.temps+1, w.temps+1)
-	fmt.Fprintf(&b, "\t.reg .b32 %%tid, %%lane, %%warp, %%cta, %%t<%d>;\n\t.reg .pred %%p<%d>;\n\n", w.temps+1, w.preds+1)
+	fmt.Fprintf(&b, "\t.reg .b32 %%thread, %%lane, %%warp, %%block, %%t<%d>;\n\t.reg .pred %%p<%d>;\n\n", w.temps+1, w.preds+1)
 	return b.String()
 }
 
@@ -126,8 +126,8 @@ func (w *writer) label() int {
 
 // prologue loads addresses, initializes shared memory and goes to the code of the warp.
 func (w *writer) prologue() {
-	w.put("\tmov.u32 %%tid, %%tid.x;\n\tmov.u32 %%cta, %%ctaid.x;")
-	w.put("\tand.b32 %%lane, %%tid, 31;\n\tshr.u32 %%warp, %%tid, 5;")
+	w.put("\tmov.u32 %%thread, %%tid.x;\n\tmov.u32 %%block, %%ctaid.x;")
+	w.put("\tand.b32 %%lane, %%thread, 31;\n\tshr.u32 %%warp, %%thread, 5;")
 	shared := false
 	for i := range w.p.Vars {
 		v := &w.p.Vars[i]
@@ -145,7 +145,7 @@ func (w *writer) prologue() {
 	}
 	if shared {
 		p, l := w.pred(), w.label()
-		w.put("\tsetp.ne.u32 %%p%d, %%tid, 0;\n\t@%%p%d bra $L%d;", p, p, l)
+		w.put("\tsetp.ne.u32 %%p%d, %%thread, 0;\n\t@%%p%d bra $L%d;", p, p, l)
 		for i := range w.p.Vars {
 			v := &w.p.Vars[i]
 			for k := range v.Count {
@@ -159,7 +159,7 @@ func (w *writer) prologue() {
 	for i := range w.p.Warps {
 		c := &w.p.Warps[i]
 		p, t := w.pred(), w.temp()
-		w.put("\tmad.lo.u32 %%t%d, %%cta, %d, %%warp;", t, w.threads/32)
+		w.put("\tmad.lo.u32 %%t%d, %%block, %d, %%warp;", t, w.threads/32)
 		w.put("\tsetp.eq.u32 %%p%d, %%t%d, %d;", p, t, c.Block*w.threads/32+c.Index)
 		w.put("\t@%%p%d bra $warp%d;", p, i)
 	}
@@ -185,7 +185,7 @@ func (w *writer) warp(i int) {
 	})
 	if len(dests) > 0 {
 		t := w.temp()
-		w.put("\tmad.lo.u32 %%t%d, %%cta, %d, %%tid;\n\tmul.wide.u32 %%addr%d, %%t%d, %d;", t, w.threads, t, t,
+		w.put("\tmad.lo.u32 %%t%d, %%block, %d, %%thread;\n\tmul.wide.u32 %%addr%d, %%t%d, %d;", t, w.threads, t, t,
 			resultBytes*len(w.regs))
 		w.put("\tadd.u64 %%addr%d, %%addr%d, %%base%d;", t, t, len(w.p.Vars))
 		for _, d := range dests {

@@ -1,9 +1,6 @@
 package litmus
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // TestSet compares what authors say with what the axioms say, and makes sure that every defect has its twin.
 func TestSet(t *testing.T) {
@@ -22,7 +19,6 @@ func TestSet(t *testing.T) {
 	}
 	count := map[Verdict]int{}
 	for _, p := range programs {
-		begin := time.Now()
 		d, err := p.Decide()
 		if err != nil {
 			t.Error(err)
@@ -34,17 +30,14 @@ func TestSet(t *testing.T) {
 		}
 		if p.Fixes != "" {
 			other := byName[p.Family+"/"+p.Fixes]
-			if other == nil || other.Claim != Race || p.Claim == Race {
+			if other == nil || other.Claim < SameValue || p.Claim >= SameValue {
 				t.Errorf("%s/%s fixes %q, which is no defect", p.Family, p.Name, p.Fixes)
 			}
 			fixed[p.Family+"/"+p.Fixes] = true
 		}
-		if e := time.Since(begin); e > 500*time.Millisecond {
-			t.Logf("%s/%s: %v", p.Family, p.Name, e)
-		}
 	}
 	for key, p := range byName {
-		if p.Claim == Race && !fixed[key] {
+		if p.Claim >= SameValue && !fixed[key] {
 			t.Errorf("%s has no twin", key)
 		}
 	}

@@ -31,6 +31,7 @@ type event struct {
 	write   bool
 	atomic  bool
 	red     bool
+	spun    bool // of a loop that did not yet see what it waits for
 	async   bool // not in program order with what its thread does later
 	got     value
 	put     value
@@ -201,6 +202,38 @@ func (x *expander) learn(events []event) {
 	}
 }
 
+// explained reports whether somebody writes each value that is read. It only saves work: most choices fail here.
+func (x *expander) explained(traces []trace) bool {
+	for i := range traces {
+		for k := range traces[i].events {
+			e := &traces[i].events[k]
+			if !e.read || !e.got.known {
+				continue
+			}
+			for g := range e.place.all {
+				n := x.part(e.got.n, e.start, g)
+				if n != x.initial(g) && !x.written(traces, e, g, n) {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// written reports whether somebody but reader writes n to a piece.
+func (x *expander) written(traces []trace, reader *event, piece int, n uint64) bool {
+	for i := range traces {
+		for k := range traces[i].events {
+			e := &traces[i].events[k]
+			if e.write && e != reader && e.place.has(piece) && (!e.put.known || x.part(e.put.n, e.start, piece) == n) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // relevant says for each variable whether its values decide what a thread does.
 func (p *Program) relevant(all bool) []bool {
 	asked := make([]bool, len(p.Vars))
@@ -284,6 +317,7 @@ type run struct {
 	regs    map[string]value
 	control set // reads that decided what is executed from here on
 	dead    bool
+	spun    bool    // some loop has not seen at once what it waits for
 	groups  [][]int // committed asynchronous copies
 	pending []int   // those that are not
 }
@@ -291,8 +325,7 @@ type run struct {
 // choose gives one of n.
 func (r *run) choose(n int) int {
 	if n == 0 {
-		r.dead = true
-		return 0
+		panic("litmus: internal error: nothing to choose from")
 	}
 	if r.used == len(r.choices) {
 		r.choices = append(r.choices, 0)
@@ -373,11 +406,22 @@ func (r *run) async(s *Stmt, e event) {
 	}
 }
 
-// access reads and writes memory.
+// access reads and writes memory. A loop that spins may find once what it does not wait for.
 func (r *run) access(s *Stmt) {
+	if s.Until != nil && !r.spun && r.choose(2) == 1 {
+		r.spun = true
+		r.once(s, false)
+	}
+	if !r.dead {
+		r.once(s, true)
+	}
+}
+
+// once is one access, which in a loop has to be the last one, or not.
+func (r *run) once(s *Stmt, last bool) {
 	at := r.x.address(s.Place, r.warp, r.lane)
 	e := event{kind: access, stmt: s, sem: s.Sem, scope: s.Scope, start: at, place: r.x.pieces(at, s.Width),
-		atomic: s.Op == OpAtom, red: s.Red, write: s.Op == OpStore, deps: r.control}
+		atomic: s.Op == OpAtom, red: s.Red, write: s.Op == OpStore, read: s.Op != OpStore, spun: !last, deps: r.control}
 	asked := r.x.asked[s.Place.Var]
 	args := make([]value, len(s.Args))
 	for i, a := range s.Args {
@@ -393,12 +437,8 @@ func (r *run) access(s *Stmt) {
 		r.events = append(r.events, e)
 		return
 	}
-	e.read = true
 	if asked {
 		e.got = r.value(e.place, at)
-	}
-	if r.dead {
-		return
 	}
 	e.got.deps = set{}
 	e.got.deps.add(len(r.events))
@@ -413,7 +453,7 @@ func (r *run) access(s *Stmt) {
 		if !b.known {
 			r.x.fault = fmt.Errorf("%q waits for what is not followed", s.Text)
 		}
-		if !s.Until.holds(e.got.n, b.n) {
+		if s.Until.holds(e.got.n, b.n) != last {
 			r.dead = true
 			return
 		}
