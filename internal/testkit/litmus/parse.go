@@ -97,7 +97,8 @@ func (p *parser) line(line string) error {
 	return p.statement(text)
 }
 
-var verdictNames = map[string]Verdict{"race": Race, "silent": Silent, "note": Note, "same": SameValue, "test": Undecided}
+var verdictNames = map[string]Verdict{"race": Race, "silent": Silent, "note": Note, "same": SameValue,
+	"test": Undecided}
 
 var varForm = regexp.MustCompile(`^([a-z]\w*)(?:\[(\d+)\])?(?:=(\d+))?$`)
 

@@ -105,7 +105,8 @@ func (w *writer) head(k Kernel) string {
 	}
 	fmt.Fprintf(&b, "\t.reg .b64 %%base<%d>, %%val<%d>;\n", len(w.p.Vars)+1, len(w.regs)+1)
 	fmt.Fprintf(&b, "\t.reg .b64 %%addr<%d>, %%wide<%d>;\n", w.temps+1, w.temps+1)
-	fmt.Fprintf(&b, "\t.reg .b32 %%thread, %%lane, %%warp, %%block, %%t<%d>;\n\t.reg .pred %%p<%d>;\n\n", w.temps+1, w.preds+1)
+	fmt.Fprintf(&b, "\t.reg .b32 %%thread, %%lane, %%warp, %%block, %%t<%d>;\n", w.temps+1)
+	fmt.Fprintf(&b, "\t.reg .pred %%p<%d>;\n\n", w.preds+1)
 	return b.String()
 }
 
