@@ -52,7 +52,6 @@ func (x *warpShadow) quickCopy(w *warp, f *flight) bool {
 			s.all |= 1 << lane
 		}
 	}
-	s.read = s.all
 	if s.all != 0 && b.worker.race && !b.racing.reads(w, f.in, s, f.size) {
 		return false
 	}

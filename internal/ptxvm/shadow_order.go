@@ -20,8 +20,8 @@ type audience uint8
 
 const (
 	nobody     audience = iota
-	ownBlock            // .cta
-	everyBlock          // .gpu, .cluster, .sys
+	ownBlock            // .cta, and .cluster: launches have clusters of one block
+	everyBlock          // .gpu, .sys
 )
 
 // ordering is how an instruction orders accesses.
@@ -37,7 +37,7 @@ type ordering struct {
 // orderingOf reads the ordering of an instruction.
 func orderingOf(in *ptx.Instr) (o ordering) {
 	scope := everyBlock
-	if in.Has("cta") {
+	if in.Has("cta") || in.Has("cluster") {
 		scope = ownBlock
 	}
 	switch {
@@ -65,7 +65,8 @@ type laneOrder struct {
 	acquired [warpSize]*clock
 	pending  [warpSize][2]*clock // read by relaxed accesses, known after a fence for the own block or for all
 	fenced   [warpSize][2]*clock // before the last fence for the own block or for all: a strong write publishes it
-	serial   [warpSize][2]*clock // the same of fences .sc of others that are ordered before, see knowledge
+	serial   [warpSize][2]*clock // the same of fences .sc, also of others that are ordered before: see knowledge
+	opposed  [warpSize][2]*clock // of fences .sc before strong accesses to words that the lane has accessed since
 }
 
 // knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
@@ -82,6 +83,10 @@ type released struct {
 	narrow *clock // for block
 	block  uint32
 	by     former // the last one who did
+
+	// serial is what came before fences .sc of those who accessed the word after them, for block and for everybody. The
+	// order of two such fences is that of strong accesses after the one and before the other.
+	serial [2]*clock
 }
 
 // turn says that the block has its turn.
@@ -409,6 +414,12 @@ func (r *blockRacing) fence(w *warp, to audience, serial bool) {
 			x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
 			x.pending[lane][i] = nil
 		}
+		if serial {
+			for i := range int(to) {
+				x.acquired[lane] = r.worker.join(x.acquired[lane], x.opposed[lane][i])
+				x.opposed[lane][i] = nil
+			}
+		}
 		own := r.publishes(w, lane)
 		for i := range int(to) {
 			x.fenced[lane][i] = own
@@ -443,6 +454,31 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 	}
 }
 
+// oppose is for the fences .sc before and after a strong access.
+func (r *blockRacing) oppose(w *warp, t *touch) {
+	p, x := r.releasedAt(w, t), r.lanes[w.index]
+	if p != nil && p.serial != [2]*clock{} {
+		x = r.ofLanes(w.index)
+		x.opposed[t.lane][1] = r.worker.join(x.opposed[t.lane][1], p.serial[1])
+		if p.block == r.block {
+			x.opposed[t.lane][0] = r.worker.join(x.opposed[t.lane][0], p.serial[0])
+		}
+	}
+	if x == nil || x.serial[t.lane] == [2]*clock{} {
+		return
+	}
+	if p == nil {
+		p = &released{}
+		r.releases(t)[r.key(w, t, t.offset/4)] = p
+	}
+	if p.block != r.block {
+		p.block, p.narrow, p.serial[0] = r.block, nil, nil
+	}
+	for i := range p.serial {
+		p.serial[i] = r.worker.join(p.serial[i], x.serial[t.lane][i])
+	}
+}
+
 // publish is for a lane that writes by a strong access: what it releases stays with the word until a write of another
 // thread that is no atomic operation (PTX ISA, "Release and Acquire Patterns").
 func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
@@ -470,12 +506,12 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 	}
 	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
 	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" {
-		*p = released{}
+		*p = released{serial: p.serial, block: p.block}
 	}
 	p.by = me
 	p.wide = r.worker.join(p.wide, wide)
 	if p.block != r.block {
-		p.block, p.narrow = r.block, nil
+		p.block, p.narrow, p.serial[0] = r.block, nil, nil
 	}
 	p.narrow = r.worker.join(p.narrow, narrow)
 	if wide != nil || narrow != nil {

@@ -80,7 +80,7 @@ func (x *warpShadow) quickRows(w *warp, in *ins, s *sweep) bool {
 // quickSweep judges the memory of a load.
 func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 	checks := x.block.worker
-	s.all, s.read = s.lanes(w), w.mask
+	s.all, s.shares = s.lanes(w)
 	if checks.uninit && !x.sweptDefined(w, s, size) ||
 		checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
 		return false
@@ -189,18 +189,28 @@ func bytesOf(at uint64, size int) uint8 {
 	return (1<<size - 1) << (at % 4)
 }
 
-// lanes are active lanes that access everything the sweep does: of several with one offset not all.
-func (s *sweep) lanes(w *warp) uint32 {
+// lanes are active lanes that access everything the sweep does, of several with one offset not all, and those of them
+// that stand for others, too.
+func (s *sweep) lanes(w *warp) (all, shares uint32) {
 	switch {
 	case s.like&uniform != 0:
-		return w.mask & -w.mask
-	case s.like&side != 0:
-		return w.mask
-	case w.mask == allLanes:
-		return fast.distinct(&w.at)
+		all = w.mask & -w.mask
+		if all != w.mask {
+			shares = all
+		}
+		return all, shares
+	case s.like&side != 0 || w.mask != allLanes:
+		return w.mask, 0
 	}
-	return w.mask
+	all = fast.distinct(&w.at)
+	if all>>halfWarp == 0 && *(*[halfWarp]uint64)(w.at[:halfWarp]) == *(*[halfWarp]uint64)(w.at[halfWarp:]) {
+		return all, all
+	}
+	return all, all &^ (all>>1 | 1<<(warpSize-1)) // lanes whose next one is left out
 }
+
+// halfWarp is half of the lanes.
+const halfWarp = warpSize / 2
 
 // private reports whether a sweep is to memory that cannot be raced for.
 func (s *sweep) private() bool {
@@ -237,21 +247,17 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	me, v, safe, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.safe[w.index], mark(0)
 	r.tracked |= 1 << w.index
-	lanes := s.read
-	if s.like&uniform != 0 {
-		if lanes &= -lanes; lanes != s.read {
-			me |= someLanes
-		}
-	}
-	for m := lanes; m != 0; m &= m - 1 {
+	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
 		cells, bytes := v.of(r, s, at), bytesOf(at, size)
-		mine := me.by(lane, bytes)
+		mine := me.by(lane, bytes) | mark(s.shares>>lane&1)*someLanes
+		several := mine.shape() == someLanes
 		for i := range cells {
 			c := &cells[i]
 			if old := c.writer; old != 0 {
-				if !shared && !r.mine(old.stamp()) || old.stamp() > safe && !r.past(w, lane, old, bytes) {
+				if !shared && !r.mine(old.stamp()) || old.stamp() > safe &&
+					(several && old.warp() == w.index || !r.past(w, lane, old, bytes)) {
 					return false
 				}
 				newest = max(newest, old)

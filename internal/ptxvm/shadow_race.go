@@ -186,6 +186,7 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if f.strong {
 		me |= strongMark
 		r.acquire(w, in, t)
+		r.oppose(w, t)
 	}
 	x, changed := accessing{w: w, in: in, t: t}, false
 	done, at := 0, int(t.offset%4)
@@ -241,13 +242,13 @@ func guess(x, y *ins) bool {
 }
 
 // judge reports a race of an access with a former one, if they race.
-func (r *blockRacing) judge(x *accessing, m mark, verb, past string, value *loaded) {
+func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, value *loaded) {
 	if m == 0 {
 		return
 	}
 	old := r.former(m, x.t.space == sharedSpace)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
-		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) {
+		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer && r.observed(x, c) {
 		return
 	}
 	p := r.worker.grid.prog
@@ -261,6 +262,24 @@ func (r *blockRacing) judge(x *accessing, m mark, verb, past string, value *load
 	r.between(x, verb, past, &old, value)
 }
 
+// observed reports whether somebody has read what the writer of a word wrote, by a strong access that is ordered before
+// one now (PTX ISA, "Causality Order").
+func (r *blockRacing) observed(x *accessing, c *cell) bool {
+	for _, m := range [...]mark{c.reader, c.other} {
+		if !m.strong() || c.writer.strong() && m.stamp() <= c.writer.stamp() {
+			continue
+		}
+		in := r.worker.grid.prog.marked(m)
+		if in == nil || in.facts.rule == stores || in.src.Op == "red" {
+			continue
+		}
+		if by := r.former(m, x.t.space == sharedSpace); r.before(x.w, x.t.lane, &by, x.me.bytes()) {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *blockRacing) write(x *accessing, c *cell) {
 	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() &&
 		x.in.facts.rule == stores && (x.t.space == sharedSpace || r.mine(c.writer.stamp()))
@@ -272,11 +291,11 @@ func (r *blockRacing) write(x *accessing, c *cell) {
 				"lanes %d and %d of a warp write different values to %s in one instruction", other, x.t.lane)
 		}
 	default:
-		r.judge(x, c.writer, "writes", "written", nil)
+		r.judge(x, c, c.writer, "writes", "written", nil)
 	}
 	if x.changed {
-		r.judge(x, c.reader, "writes", "read", nil)
-		r.judge(x, c.other, "writes", "read", nil)
+		r.judge(x, c, c.reader, "writes", "read", nil)
+		r.judge(x, c, c.other, "writes", "read", nil)
 	}
 	old := r.former(c.writer, x.t.space == sharedSpace)
 	switch {
@@ -319,11 +338,11 @@ func (r *blockRacing) read(x *accessing, c *cell) {
 	if r.worker.following != nil && x.in.facts.rule == loads {
 		value = x.w.shadow.now[x.t.lane]
 	}
-	r.judge(x, c.writer, "reads", "written", value)
+	r.judge(x, c, c.writer, "reads", "written", value)
 	if (c.reader|c.other)&strongMark != 0 {
 		for _, m := range []mark{c.reader, c.other} {
 			if m.strong() {
-				r.judge(x, m, "reads", "read", value)
+				r.judge(x, c, m, "reads", "read", value)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ type sweep struct {
 	buffer *buffer // nil outside of global memory
 	like   layout
 	all    uint32 // lanes that access everything the sweep does; filled in for checks of loads
-	read   uint32 // lanes that read; the same
+	shares uint32 // of them, those whose place others access, too; the same
 }
 
 // sweep looks up the memory for size bytes a lane; nil where not all active lanes can access one piece of it.
