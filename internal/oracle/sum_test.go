@@ -23,6 +23,12 @@ var sumFamilies = map[string]func(i, n int, r *rng.RNG) float64{
 		}
 		return 0.3
 	},
+	"one in six": func(i, _ int, r *rng.RNG) float64 { // 3.0029 is always rounded down beside 10^4
+		if i*7%6 == 0 {
+			return 3.0029
+		}
+		return 3 + r.Normal()
+	},
 	"rising":    func(i, n int, _ *rng.RNG) float64 { return float64(i+1) / float64(n) },
 	"falling":   func(i, n int, _ *rng.RNG) float64 { return float64(n-i) / float64(n) },
 	"harmonic":  func(i, _ int, _ *rng.RNG) float64 { return 1 / float64(i+1) },
@@ -115,7 +121,7 @@ func TestVariety(t *testing.T) {
 			if one != all {
 				t.Errorf("%s, %d terms: one by one %+v, all at once %+v", name, n, one, all)
 			}
-			if got := one.repeats(); got != narrow[name] {
+			if got := repeats(one.few(nil)); got != narrow[name] {
 				t.Errorf("%s, %d terms: repeats = %v, want %v (%+v)", name, n, got, narrow[name], one)
 			}
 		}

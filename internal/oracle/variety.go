@@ -22,8 +22,12 @@ type variety struct {
 }
 
 const (
-	sampleTerms  = 32 // looking at them costs less than adding a row of the length from which it matters
-	recentValues = 8  // a row of ties has up to four levels
+	// sampleTerms: half as many are looked at in the least case, and have a value of one term in seven three times but
+	// for one row in 500.
+	sampleTerms  = 128
+	fewTerms     = 32
+	sameTimes    = 3 // from here on, equal terms of a sample are no coincidence
+	recentValues = 8 // a row of ties has up to four levels
 	// spacingSpread is the least spread of terms, over u times a partial sum, that makes roundings independent. The
 	// spacing is at most 2u times the sum; normal terms whose deviation is 0.6 of it fall evenly between its multiples
 	// but for 2·exp(-2π²·0.6²) = 0.2 %.
@@ -60,6 +64,19 @@ func (y *variety) take(x float64) {
 	y.mask, y.taken = 2*y.mask+1, sampleTerms/2
 }
 
+// few appends to part an evenly spaced part of the sample, fewTerms at most, unless the sample has no more: looking at
+// them costs less than adding a row of the length from which it matters.
+func (y *variety) few(part []float64) []float64 {
+	step := (y.taken + fewTerms - 1) / fewTerms
+	if step < 2 {
+		return y.sample[:y.taken]
+	}
+	for i := step - 1; i < y.taken; i += step {
+		part = append(part, y.sample[i])
+	}
+	return part
+}
+
 // grain returns the magnitude up to which roundings of partial sums are independent, at most top; 0: none are.
 func (y *variety) grain(u, top float64) float64 { return y.independent(u, top, fewDigits) }
 
@@ -69,8 +86,9 @@ func (y *variety) steady(u, largest float64) bool { return y.independent(u, larg
 
 // independent is grain, for terms of which a step below spacing/digits is fine enough.
 func (y *variety) independent(u, top, digits float64) float64 {
-	terms := y.sample[:y.taken]
-	if len(terms) < recentValues || y.repeats() {
+	var buf [fewTerms]float64
+	terms := y.few(buf[:0])
+	if len(terms) < recentValues || repeats(terms) {
 		return 0
 	}
 	for range 40 {
@@ -96,10 +114,10 @@ func (y *variety) independent(u, top, digits float64) float64 {
 }
 
 // repeats reports whether more than a quarter of the sample repeats one of the last few different values.
-func (y *variety) repeats() bool {
+func repeats(terms []float64) bool {
 	var recent [recentValues]float64
 	known, repeated := 0, 0
-	for _, x := range y.sample[:y.taken] {
+	for _, x := range terms {
 		found := false
 		for _, r := range recent {
 			found = found || r == x
@@ -111,7 +129,38 @@ func (y *variety) repeats() bool {
 		recent[known%recentValues] = x
 		known++
 	}
-	return 4*repeated > y.taken
+	return 4*repeated > len(terms)
+}
+
+// alike bounds the share of terms that have one of a few values, whose roundings agree although those of the others do
+// not: values that the sample has three times, as a clipped or padded row has. Values of 16 bits occur twice by chance.
+func (y *variety) alike() float64 {
+	type value struct{ at, times uint8 }
+	if y.mask == 0 {
+		return 0 // of few terms even a quarter costs less than longSum
+	}
+	var table [2 * sampleTerms]value // open addressing, at most half full
+	often := 0
+	for i, x := range y.sample[:y.taken] {
+		slot := math.Float64bits(x) * 0x9E3779B97F4A7C15 >> 56
+		for table[slot].times > 0 && y.sample[table[slot].at] != x {
+			slot = (slot + 1) % uint64(len(table))
+		}
+		v := &table[slot]
+		if v.times == 0 {
+			v.at = uint8(i)
+		}
+		switch v.times++; {
+		case v.times == sameTimes:
+			often += sameTimes
+		case v.times > sameTimes:
+			often++
+		}
+	}
+	if often == 0 {
+		return 0
+	}
+	return math.Min(1, (float64(often)+float64(3*math.Sqrt(float64(often))))/float64(y.taken))
 }
 
 // lowestBit returns the largest power of two of which x is a multiple; x is finite and not zero.

@@ -26,7 +26,7 @@ var (
 
 // Why faults are not found.
 const (
-	openSign = "1e-6 of the sum is below the error of its exponentials, whose approximations may have a common sign"
+	openSign = "inside the contract: 1e-6 is 17 roundings, and weights exp(s - log(sum)) err by as much"
 )
 
 // long is the length from which on reductions with a fault past it go wrong.
