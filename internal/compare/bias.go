@@ -153,8 +153,8 @@ func varied(x []float64, u float64) bool {
 
 // Halves counts elements whose wanted value lies exactly between two values of a 16-bit output and which are not
 // rounded to even: Above away from zero, Below toward it. Where the value before that rounding is exact (Want.Once,
-// Want.Several), rounding to nearest even leaves none; adding half a unit and cutting off leaves all of them above. Equal values count
-// once.
+// Want.Several), rounding to nearest even leaves none; adding half a unit and cutting off leaves all of them above.
+// Equal values count once.
 func Halves(got *tensor.Tensor, w *Want) Lean {
 	if !w.Once || w.Value == nil || got.DType != dtype.Float16 && got.DType != dtype.BFloat16 {
 		return Lean{}
