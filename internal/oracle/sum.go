@@ -154,15 +154,20 @@ func (s *sum) independent(m *arith, top float64) float64 {
 // limits returns the magnitudes of a sum whose partial sums reach up to top.
 func (s *sum) limits(m *arith, top float64) limits {
 	grain := s.independent(m, top)
-	return limits{top, s.peak, grain, s.alike}
+	return limits{top, s.peak, grain, s.alike, s.variety.chainError(m.u)}
 }
 
 // longTerms is a number of terms below which longSum·√n is not less than n.
 const longTerms = 32
 
+// likelyChain: a chain whose error times this exceeds the bound for independent roundings, 2.4 of its deviations, has
+// roundings that agree for a reason that the sample does not show.
+const likelyChain = 4
+
 // limits are what is known of the magnitudes in a sum: of its partial sums, of its terms, up to where roundings of
 // partial sums are independent, and the share of terms for which they are not, because they are alike.
-type limits struct{ top, peak, grain, alike float64 }
+// Chain is the error of one chain of additions.
+type limits struct{ top, peak, grain, alike, chain float64 }
 
 // treeError bounds what the roundings of a sum of n terms add up to.
 func (m *arith) treeError(n int, l limits) float64 {
@@ -176,6 +181,9 @@ func (m *arith) treeError(n int, l limits) float64 {
 	worst := linearSum(count, l.top, l.peak)
 	if l.grain > 0 {
 		long := float64(longSum * rootSum(count, l.top, l.peak))
+		if float64(likelyChain*l.chain) > float64(float64(m.gamma(n)/count)*long) {
+			return float64(float64(m.gamma(n)/count) * worst)
+		}
 		if m.common {
 			long = 0
 		}
