@@ -11,8 +11,8 @@ import (
 // roundings of additions are independent. Three things make them agree instead:
 //
 //   - Terms that repeat a few values: S + x is rounded the same way for every S of a binade if x is the same.
-//   - Terms that differ by less than the spacing of the partial sums: 10000 ± 1 is always rounded down beside 10^9. Neighbors
-//     count, too: along a slow ramp roundings agree for a while.
+//   - Terms that differ by less than the spacing of the partial sums: 10000 ± 1 is always rounded down beside 10^9.
+//     Neighbors count, too: along a slow ramp roundings agree for a while.
 //   - Terms below half the spacing: they are lost, and all with their own sign.
 //   - Terms with few digits below the spacing: the squares of odd numbers are 1 more than multiples of 8.
 //
