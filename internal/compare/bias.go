@@ -152,9 +152,9 @@ func varied(x []float64, u float64) bool {
 }
 
 // Halves counts elements whose wanted value lies exactly between two values of a 16-bit output and which are not
-// rounded to even: Above away from zero, Below toward it. Where the value before that rounding is exact (Want.Once),
-// rounding to nearest even leaves none; adding half a unit and cutting off leaves all of them above. Equal values count
-// once.
+// rounded to even: Above away from zero, Below toward it. Where the value before that rounding is exact (Want.Once,
+// Want.Several), rounding to nearest even leaves none; adding half a unit and cutting off leaves all of them above.
+// Equal values count once.
 func Halves(got *tensor.Tensor, w *Want) Lean {
 	if !w.Once || w.Value == nil || got.DType != dtype.Float16 && got.DType != dtype.BFloat16 {
 		return Lean{}
@@ -170,7 +170,7 @@ func Halves(got *tensor.Tensor, w *Want) Lean {
 		}
 		dtype.Decode(x[:], got.DType, raw[i*size:(i+1)*size])
 		d := x[0] - want
-		if d == 0 || d-d != 0 || want-want != 0 {
+		if d == 0 || d-d != 0 || want-want != 0 || w.Several != nil && w.Several[i] {
 			continue
 		}
 		// The neighbor on the other side of want must be as far away.

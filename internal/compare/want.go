@@ -37,6 +37,8 @@ type Want struct {
 	// Once: before it is rounded to DType the value has one correctly rounded operation, so a value that lies exactly
 	// between two of DType is known exactly there.
 	Once bool
+	// Several marks elements of which Once does not hold: more operations than one made them. Nil: none.
+	Several []bool
 	// Saturating: values beyond the range of DType become its largest finite value instead of an infinity or NaN.
 	Saturating bool
 }

@@ -102,9 +102,13 @@ func TestCommonSign(t *testing.T) {
 
 // TestHalves: rounding half up instead of half to even is found where the value before it is exact.
 func TestHalves(t *testing.T) {
-	for _, name := range []string{"add", "mul"} {
+	sizes := map[string]map[string][]int{
+		"add": {"B": {4}, "S": {64}, "H": {256}}, "mul": {"B": {4}, "S": {64}, "H": {256}},
+		"scatter_add": {"V": {256}, "R": {256}, "D": {64}},
+	}
+	for name, dims := range sizes {
 		for _, d := range []dtype.DType{dtype.BFloat16, dtype.Float16} {
-			tr := drawnTrial(t, name, d, "uniform", map[string][]int{"B": {4}, "S": {64}, "H": {256}}, 3)
+			tr := drawnTrial(t, name, d, "uniform", dims, 3)
 			w := tr.want["output"]
 			up, even := tensor.New(d, w.Shape), tensor.New(d, w.Shape)
 			dtype.Encode(even.Data, d, w.Value)

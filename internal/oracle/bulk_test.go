@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -194,7 +195,8 @@ func TestRunsOfExactTerms(t *testing.T) {
 			}
 			want.add(exact(x[i]))
 		}
-		if got.addExact(x, extentOf(x).largest()); got != want {
+		// As text: a chain in float32 that overflows both ways is NaN, which does not equal itself.
+		if got.addExact(x, extentOf(x).largest()); fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
 			t.Fatalf("addExact(%x) = %+v, want %+v", x, got, want)
 		}
 	}

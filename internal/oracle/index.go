@@ -61,7 +61,9 @@ func (c *call) scatterAdd() error {
 			sums[int(i)*d+j].add(c.input(src[r*d+j]))
 		}
 	}
+	out.Several = make([]bool, len(sums))
 	for i := range sums {
+		out.Several[i] = sums[i].n > 2
 		if sums[i].n == 1 {
 			out.set(i, c.input(x[i])) // nothing was added, so nothing was rounded
 			continue
@@ -202,7 +204,7 @@ func indexOps() []*Op {
 				},
 				Outputs: []opspec.Output{{Name: "output", Dims: []string{"V", "D"}}},
 			},
-			ref: (*call).scatterAdd,
+			ref: (*call).scatterAdd, once: true,
 		},
 		{
 			Name: "topk", Family: "index",

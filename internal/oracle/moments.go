@@ -76,7 +76,8 @@ func (m *arith) deviations(x []float64) deviations {
 	}
 	top := square + offset
 	e := offset + float64(m.gamma(m.squaring())*top) + flushed + float64(2*float64(n*m.tiny)) +
-		m.treeError(len(x), limits{top, float64((far + off) * (far + off)), squares.grain(m.u, top)})
+		m.treeError(len(x), limits{top, float64((far + off) * (far + off)), squares.grain(m.u, top),
+			squares.alike(), squares.chainError(m.u)})
 	prefixes := float64(n * (apart / 2))
 	if varied {
 		long := math.Max(math.Sqrt(float64(n*square))/2, rootPrefixes(x, mu.v, low))

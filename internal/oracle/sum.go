@@ -15,7 +15,7 @@ import "math"
 // Long sums: this is reached only if all roundings push the same way as hard as they can. Roundings of partial sums up
 // to a magnitude that depends on the terms (see variety) count as independent with mean zero (Higham and Mary, A new
 // approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41, 2019): together they cost at most
-// longSum·u·√ΣM_k². Those of larger partial sums add up.
+// longSum·u·√ΣM_k². Those of larger partial sums add up, and so do those of terms that repeat a few values.
 // Overflow: no partial sum can exceed pos or fall below -neg; both infinities at once can meet as NaN.
 type sum struct {
 	n           int
@@ -26,6 +26,7 @@ type sum struct {
 	some        bool    // some term is certainly not finite
 	variety     variety
 	grain       float64 // of variety, for up to twice as many terms as judged
+	alike       float64 // of variety, too
 	judged      int
 }
 
@@ -132,7 +133,7 @@ func (s *sum) total(m *arith) num {
 		}
 		return num{v: v, w: possible &^ classOf(v)}
 	}
-	e := s.e + m.treeError(s.n, limits{top, s.peak, s.independent(m, top)}) + float64(float64(s.n)*m.tiny)
+	e := s.e + m.treeError(s.n, s.limits(m, top)) + float64(float64(s.n)*m.tiny)
 	return m.stored(num{v: v, e: e, w: possible &^ clsFinite})
 }
 
@@ -145,17 +146,28 @@ func (s *sum) independent(m *arith, top float64) float64 {
 		if s.judged > 0 {
 			top *= 2
 		}
-		s.grain, s.judged = s.variety.grain(m.u, top), s.n
+		s.grain, s.alike, s.judged = s.variety.grain(m.u, top), s.variety.alike(), s.n
 	}
 	return s.grain
+}
+
+// limits returns the magnitudes of a sum whose partial sums reach up to top.
+func (s *sum) limits(m *arith, top float64) limits {
+	grain := s.independent(m, top)
+	return limits{top, s.peak, grain, s.alike, s.variety.chainError(m.u)}
 }
 
 // longTerms is a number of terms below which longSum·√n is not less than n.
 const longTerms = 32
 
-// limits are what is known of the magnitudes in a sum: of its partial sums, of its terms, and up to where roundings of
-// partial sums are independent.
-type limits struct{ top, peak, grain float64 }
+// likelyChain: a chain whose error times this exceeds the bound for independent roundings, 2.4 of its deviations, has
+// roundings that agree for a reason that the sample does not show.
+const likelyChain = 4
+
+// limits are what is known of the magnitudes in a sum: of its partial sums, of its terms, up to where roundings of
+// partial sums are independent, and the share of terms for which they are not, because they are alike.
+// Chain is the error of one chain of additions.
+type limits struct{ top, peak, grain, alike, chain float64 }
 
 // treeError bounds what the roundings of a sum of n terms add up to.
 func (m *arith) treeError(n int, l limits) float64 {
@@ -169,9 +181,13 @@ func (m *arith) treeError(n int, l limits) float64 {
 	worst := linearSum(count, l.top, l.peak)
 	if l.grain > 0 {
 		long := float64(longSum * rootSum(count, l.top, l.peak))
+		if float64(likelyChain*l.chain) > float64(float64(m.gamma(n)/count)*long) {
+			return float64(float64(m.gamma(n)/count) * worst)
+		}
 		if m.common {
 			long = 0
 		}
+		long += float64(l.alike * linearSum(count, l.top, l.peak))
 		if l.grain < l.top {
 			long += linearSum(count, l.top, l.peak) - linearSum(math.Floor(l.grain/l.peak), l.grain, l.peak)
 		}

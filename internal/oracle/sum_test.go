@@ -23,11 +23,23 @@ var sumFamilies = map[string]func(i, n int, r *rng.RNG) float64{
 		}
 		return 0.3
 	},
-	"rising":    func(i, n int, _ *rng.RNG) float64 { return float64(i+1) / float64(n) },
-	"falling":   func(i, n int, _ *rng.RNG) float64 { return float64(n-i) / float64(n) },
-	"harmonic":  func(i, _ int, _ *rng.RNG) float64 { return 1 / float64(i+1) },
-	"geometric": func(i, n int, _ *rng.RNG) float64 { return math.Pow(0.5, float64(24*i)/float64(n)) },
-	"waves":     func(i, _ int, _ *rng.RNG) float64 { return math.Sin(float64(i) / 10) },
+	"one in six": func(i, _ int, r *rng.RNG) float64 { // 3.0029 is always rounded down beside 10^4
+		if i*7%6 == 0 {
+			return 3.0029
+		}
+		return 3 + r.Normal()
+	},
+	"slow ramp": func(i, n int, r *rng.RNG) float64 { return float64(i)/float64(n) - 0.7 + float64(1e-6*r.Normal()) },
+	"ramp squares": func(i, n int, r *rng.RNG) float64 {
+		x := float64(i)/float64(n) - 0.5
+		return float64(x*x) + float64(1e-9*r.Normal())
+	},
+	"heavy tail": func(_, _ int, r *rng.RNG) float64 { return math.Exp(6 * r.Normal()) },
+	"rising":     func(i, n int, _ *rng.RNG) float64 { return float64(i+1) / float64(n) },
+	"falling":    func(i, n int, _ *rng.RNG) float64 { return float64(n-i) / float64(n) },
+	"harmonic":   func(i, _ int, _ *rng.RNG) float64 { return 1 / float64(i+1) },
+	"geometric":  func(i, n int, _ *rng.RNG) float64 { return math.Pow(0.5, float64(24*i)/float64(n)) },
+	"waves":      func(i, _ int, _ *rng.RNG) float64 { return math.Sin(float64(i) / 10) },
 	"one large": func(i, _ int, r *rng.RNG) float64 {
 		if i == 0 {
 			return 1e6
@@ -115,7 +127,7 @@ func TestVariety(t *testing.T) {
 			if one != all {
 				t.Errorf("%s, %d terms: one by one %+v, all at once %+v", name, n, one, all)
 			}
-			if got := one.repeats(); got != narrow[name] {
+			if got := repeats(one.few(nil, &one.sample)); got != narrow[name] {
 				t.Errorf("%s, %d terms: repeats = %v, want %v (%+v)", name, n, got, narrow[name], one)
 			}
 		}
