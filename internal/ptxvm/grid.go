@@ -25,6 +25,7 @@ type grid struct {
 
 	sharedParts []sharedPart // variables of the kernel, and dynamic memory
 
+	budget  *budget
 	threads int // of a block
 	limit   uint64
 	order   order
@@ -38,6 +39,7 @@ type grid struct {
 	follows *suspects    // memory whose loads are followed; nil for none
 	apart   bool         // blocks are taken not to touch what others write
 	wrong   atomics.Bool // they do: what was computed means nothing
+	short   atomics.Bool // several workers need more memory than there is: the same
 	fault   string       // with its stack; guarded by shared
 }
 
@@ -105,17 +107,17 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 	g.follows = follows
 	var before [][]byte
 	if follows == nil && g.checks.has(CheckRace) {
-		before = g.copies()
+		var ok bool
+		if before, ok = g.copies(); !ok {
+			return nil, *g.failed.Load()
+		}
 	}
-	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
+	n := cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0))
 	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil || raceDetector && !l.apart {
 		n = 1
 	}
-	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
-		n--
-	}
-	workers := g.execute(n)
-	if !o.fixed { // else the result may still ask who wrote what
+	workers := g.execute(g.fit(n))
+	if !o.first { // else the result may still ask who wrote what
 		defer release(workers)
 	}
 	if err := g.failed.Load(); err != nil {
@@ -123,6 +125,7 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 	}
 	if s := suspectsOf(workers); s != nil {
 		g.restore(before)
+		release(workers) // the second run has a budget of its own
 		return p.runFollowing(l, o, s)
 	}
 	return g.finish(workers), nil
@@ -130,8 +133,26 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 
 func (p *Program) newGrid(l *Launch, o order) (*grid, error) {
 	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
-		limit: cmp.Or(l.MaxSteps, usualSteps)}
+		limit: cmp.Or(l.MaxSteps, usualSteps), budget: &budget{limit: cmp.Or(l.MaxMemory, usualMemory)}}
 	return g, g.prepare()
+}
+
+// fit is how many workers there are of some that are wanted: no more than blocks, and than there is memory for.
+func (g *grid) fit(workers int) int {
+	one := max(g.blockBytes()+g.workerBytes(), 1)
+	return int(max(min(int64(workers), int64(g.launch.Grid.Count()), g.budget.left()/one), 1))
+}
+
+// workerBytes is an upper bound of what a worker records about global memory on its own, where no other worker needs it
+// in its place: bits of bytes, without the check for races.
+func (g *grid) workerBytes() (n int64) {
+	if g.apart || !g.checks.has(CheckUninit) {
+		return 0
+	}
+	for _, b := range g.memory.buffers {
+		n += int64(len(b.data))/8 + bitPageBytes
+	}
+	return n
 }
 
 // execute lets workers execute all blocks.
@@ -157,25 +178,8 @@ func (g *grid) execute(n int) []*worker {
 // release gives back what others can use when the workers of a launch have ended, and their findings are told.
 func release(workers []*worker) {
 	for _, w := range workers {
-		if w.shadow != nil {
-			w.shadow.racing.release()
-		}
+		w.shadow.release()
 	}
-}
-
-// bytes is how much memory a launch takes with some blocks at a time.
-func (g *grid) bytes(blocks int) int64 {
-	p, l := g.prog, g.launch
-	warps := (g.threads + warpSize - 1) / warpSize
-	warp := int64(p.n32)*4*warpSize + int64(p.n64)*8*warpSize + int64(p.nPreds)*4 + int64(p.localBytes)*warpSize
-	n := int64(blocks) * (int64(warps)*warp + int64(p.dynamicStart()) + int64(l.DynamicShared))
-	for i := range l.Args {
-		n += int64(len(l.Args[i].Buffer))
-	}
-	for i := range p.variables {
-		n += int64(len(p.variables[i].data))
-	}
-	return n
 }
 
 // finish puts together what workers found.
@@ -196,9 +200,10 @@ func (g *grid) finish(workers []*worker) *Result {
 			r.Written[i] = r.Written[i] || b.arg == &g.launch.Args[i] && b.touched.Load()
 		}
 	}
-	if !g.order.fixed {
+	if !g.order.first {
 		return r
 	}
+	r.kept = g.budget.used[forChecks].Load()
 	r.lastWriter = func(arg, offset int) *ins {
 		for _, b := range g.memory.buffers {
 			if all.shadow != nil && b.arg == &g.launch.Args[arg] {
@@ -248,7 +253,11 @@ func (w *worker) work() {
 		if len(active) < most {
 			var number int
 			if number, begun = w.grid.take(); begun {
-				active = append(active, w.begin(number))
+				c := w.begin(number)
+				if c == nil {
+					return
+				}
+				active = append(active, c)
 			}
 		}
 		if !begun && len(active) == 0 {
@@ -285,13 +294,13 @@ func (w *worker) work() {
 	}
 }
 
-// resident is how many blocks fit into memory at a time.
+// resident is how many blocks may run at a time: half of the memory that is left is theirs, the rest is for what they
+// do.
 func (g *grid) resident() int {
-	one := max(g.bytes(1)-g.bytes(0), 1)
-	return int(max((cmp.Or(g.launch.MaxMemory, usualMemory)-g.bytes(0))/one, 1))
+	return int(max(g.budget.left()/2/max(g.blockBytes(), 1), 1))
 }
 
-// begin makes a block ready to run.
+// begin makes a block ready to run. It returns nil where there is no memory for it.
 func (w *worker) begin(number int) *cta {
 	g := w.grid
 	var c *cta
@@ -299,6 +308,9 @@ func (w *worker) begin(number int) *cta {
 		c, w.free = w.free[n-1], w.free[:n-1]
 		clear(c.shared)
 	} else {
+		if !g.reserve(g.blockBytes(), forBlocks) {
+			return nil
+		}
 		c = &cta{grid: g, worker: w, shared: make([]byte, g.sharedBytes())}
 		for range (g.threads + warpSize - 1) / warpSize {
 			c.warps = append(c.warps, &warp{})

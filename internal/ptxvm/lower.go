@@ -96,7 +96,9 @@ func (l *lowering) program() error {
 		l.function(fn)
 	}
 	for _, i := range l.inits {
-		l.initial(i.v, i.init, l.prog.variables[i.index].data)
+		v := &l.prog.variables[i.index]
+		v.data = make([]byte, min(v.size, values(i.init)*typeBytes(i.v.Type)))
+		l.initial(i.v, i.init, v.data)
 	}
 	l.connect()
 	if l.err != nil {
@@ -196,7 +198,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
 			l.symbols[key] = symbol{globalSpace, at, size}
 			l.module = at + uint64(size) + variableGap
-			l.prog.variables = append(l.prog.variables, variable{n.Name, at, make([]byte, size), v.Space == "const"})
+			l.prog.variables = append(l.prog.variables, variable{n.Name, at, size, nil, v.Space == "const"})
 			if n.Init != nil {
 				l.inits = append(l.inits, initial{v, n.Init, len(l.prog.variables) - 1})
 			}
@@ -239,6 +241,18 @@ func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
 		putBytes(data, value, size)
 	}
 	return size
+}
+
+// values is how many values an initial value has.
+func values(in *ptx.Init) int {
+	if in.List == nil {
+		return 1
+	}
+	n := 0
+	for i := range in.List {
+		n += values(&in.List[i])
+	}
+	return n
 }
 
 // initialAddress is the address of a variable or a function in an initial value. Variables of the module have the same

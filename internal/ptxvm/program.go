@@ -72,7 +72,8 @@ type constant struct {
 type variable struct {
 	name     string
 	address  uint64
-	data     []byte // initial values
+	size     int
+	data     []byte // initial values, as far as they go; the rest is zero
 	readOnly bool
 }
 

@@ -68,7 +68,7 @@ type racing struct {
 	grid  *grid
 	clock uint32
 	pages [][]*page             // by buffer
-	bytes int64                 // of pages
+	spare *page                 // what is entered when the budget is used up, until the worker stops
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	suspects  suspects   // memory in which loads race
@@ -101,6 +101,9 @@ func (r *racing) release() {
 
 // stateBytes is the size of a cell.
 const stateBytes = 64
+
+// raceBytes is the memory of the states of a block's shared memory.
+func raceBytes(shared int64) int64 { return (shared + 3) / 4 * stateBytes }
 
 // blockRacing is the state of a block.
 type blockRacing struct {
@@ -203,10 +206,14 @@ func (r *blockRacing) page(buffer int, word uint64) *page {
 	pages := r.worker.pages[buffer]
 	p := pages[word/pageWords]
 	if p == nil {
+		if !r.worker.grid.reserve(pageWords*stateBytes, forChecks) {
+			if r.worker.spare == nil {
+				r.worker.spare = new(page)
+			}
+			return r.worker.spare
+		}
 		p = freePages.Get().(*page)
 		pages[word/pageWords] = p
-		r.worker.bytes += pageWords * stateBytes
-		r.worker.grid.afford(r.worker.bytes)
 	}
 	return p
 }

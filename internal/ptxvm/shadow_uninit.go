@@ -148,7 +148,7 @@ func (x *warpShadow) set(t *touch, defined bool) {
 		x.local.mark(uint64(t.lane*x.stride)+t.offset, len(t.data), defined)
 	case globalSpace, genericSpace, constSpace:
 		if known := x.block.worker.buffers[t.buffer.index]; known != nil { // what is written there is reported, once
-			known.mark(t.offset, len(t.data), true)
+			known.mark(t.offset, len(t.data))
 		}
 	}
 }

@@ -56,6 +56,27 @@ type following struct {
 	*suspects
 	reads map[wordKey][]followed
 	live  int // values, and races that wait for their use
+	paid  int // of them, memory is reserved for
+}
+
+// Values are about followedBytes large, with their place in maps. Memory for them is reserved for many at a time.
+const (
+	followedBytes = 256
+	followedChunk = 1 << 12
+)
+
+// pay reports whether there is memory for one more value.
+func (f *following) pay(g *grid) bool {
+	if f.live >= followLimit {
+		return false
+	}
+	if f.live >= f.paid {
+		if !g.budget.reserve(followedChunk*followedBytes, forChecks) {
+			return false
+		}
+		f.paid += followedChunk
+	}
+	return true
 }
 
 // followLimit is how many values are followed at a time: about half a gigabyte of them. Loads beyond it are taken to be
@@ -144,22 +165,27 @@ func (g *grid) restore(before [][]byte) {
 	}
 }
 
-// copies are the buffers of a launch as they are; nil for those that nobody is to write.
-func (g *grid) copies() [][]byte {
-	before := make([][]byte, len(g.memory.buffers))
+// copies are the buffers of a launch as they are; nil for those that nobody is to write. It reports false where there is
+// no memory for them.
+func (g *grid) copies() (before [][]byte, ok bool) {
+	before = make([][]byte, len(g.memory.buffers))
 	for i, b := range g.memory.buffers {
-		if b.arg != nil && !b.unwritten {
-			before[i] = bytes.Clone(b.data)
+		if b.arg == nil || b.unwritten {
+			continue
 		}
+		if !g.reserve(int64(len(b.data)), forCopies) {
+			return nil, false
+		}
+		before[i] = bytes.Clone(b.data)
 	}
-	return before
+	return before, true
 }
 
 // take makes the values of a load, one for each lane that loads from suspect memory.
 func (x *warpShadow) take(in *ins) (now held) {
 	fw := x.block.racing.worker.following
 	for i := range x.touches {
-		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && fw.live < followLimit {
+		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && fw.pay(x.block.cta.grid) {
 			fw.live++
 			x.block.racing.made++
 			now[t.lane] = &loaded{}
