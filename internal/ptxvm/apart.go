@@ -59,9 +59,7 @@ func (p *Program) runAlone(l *Launch, o order, workers int) (r *Result, done, sh
 		return nil, false, false, *err
 	}
 	if s := suspectsOf(all); s != nil {
-		g.restore(before)
-		release(all) // the second run has a budget of its own
-		r, err := p.runFollowing(l, o, s)
+		r, err := p.confirm(g, all, before, s)
 		return r, true, false, err
 	}
 	return g.finish(all), true, false, nil

@@ -1,7 +1,9 @@
 package ptxvm
 
 import (
+	"cmp"
 	"fmt"
+	"runtime"
 	"strings"
 	atomics "sync/atomic"
 
@@ -91,7 +93,7 @@ func (g *grid) tooMuch(n int64, what purpose) error {
 
 // MemoryHint says how to allow a launch more memory than it needs at least.
 func MemoryHint(need int64) string {
-	gib := need>>30 + 1 // the first whole number above
+	gib := (need+need/4)>>30 + 1 // it is not known how much more is needed
 	return fmt.Sprintf("use smaller shapes, or raise the limit: --memory %[1]dGiB, memory = \"%[1]dGiB\" in gpuemu.toml "+
 		"or a launch file, memory=\"%[1]dGiB\" in Python", gib)
 }
@@ -109,6 +111,35 @@ func byteText(n int64) string {
 
 // left is how many bytes are not reserved.
 func (b *budget) left() int64 { return b.limit - b.total.Load() }
+
+// Bound is the most memory that a launch is likely to need, in bytes, and no more than it may use: what has to be free
+// before it begins, so that launches at the same time do not use up a machine together.
+func (p *Program) Bound(l *Launch) int64 {
+	limit := cmp.Or(l.MaxMemory, UsualMemory)
+	g := &grid{prog: p, launch: l, checks: l.Checks, threads: min(max(l.Block.Count(), 1), 1024)}
+	workers := cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0))
+	if blocks := l.Grid.Count(); blocks > 0 {
+		workers = min(workers, blocks)
+	}
+	tensors, variables := int64(0), int64(0)
+	for i := range l.Args {
+		tensors += int64(len(l.Args[i].Buffer))
+	}
+	for i := range p.variables {
+		variables += int64(p.variables[i].size)
+	}
+	need := 2*tensors + variables + int64(workers)*g.blockBytes() // tensors twice: as they were, too
+	if l.Schedules > 1 {
+		need += 2 * tensors
+	}
+	if g.checks.has(CheckRace) {
+		need += raceBytes(tensors)
+	}
+	if g.checks.has(CheckUninit) {
+		need += tensors / 8
+	}
+	return min(need, limit)
+}
 
 // blockBytes is the memory of one block that runs: of its threads, its shared memory, and what checks record of them.
 func (g *grid) blockBytes() int64 {

@@ -32,6 +32,7 @@ const (
 	AsyncHazard       Class = "async_hazard"
 	Nondeterministic  Class = "nondeterministic"
 	InputModified     Class = "input_modified" // a store to a buffer whose role is In
+	ResourceLimit     Class = "resource_limit" // a block needs more memory than a GPU has for it: nothing was executed
 )
 
 // classChecks are the checks that classes belong to. Those of other classes are always on.

@@ -41,6 +41,7 @@ type grid struct {
 	wrong   atomics.Bool // they do: what was computed means nothing
 	short   atomics.Bool // several workers need more memory than there is: the same
 	fault   string       // with its stack; guarded by shared
+	enough  bool         // what a second execution was to find out is known
 }
 
 // worker executes blocks.
@@ -84,6 +85,9 @@ const (
 // workers unless blocks write what others read or write without atomic operations, which is what the check for races is
 // for; with it, it always is.
 func (p *Program) Run(l *Launch) (*Result, error) {
+	if f := p.beyond(l); f != nil {
+		return &Result{Findings: []Finding{*f}, Written: make([]bool, len(l.Args))}, nil
+	}
 	if l.Schedules > 1 {
 		return p.compareSchedules(l)
 	}
@@ -123,17 +127,18 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 	if err := g.failed.Load(); err != nil {
 		return nil, *err
 	}
+	if g.enough {
+		return nil, nil
+	}
 	if s := suspectsOf(workers); s != nil {
-		g.restore(before)
-		release(workers) // the second run has a budget of its own
-		return p.runFollowing(l, o, s)
+		return p.confirm(g, workers, before, s)
 	}
 	return g.finish(workers), nil
 }
 
 func (p *Program) newGrid(l *Launch, o order) (*grid, error) {
 	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
-		limit: cmp.Or(l.MaxSteps, usualSteps), budget: &budget{limit: cmp.Or(l.MaxMemory, usualMemory)}}
+		limit: cmp.Or(l.MaxSteps, usualSteps), budget: &budget{limit: cmp.Or(l.MaxMemory, UsualMemory)}}
 	return g, g.prepare()
 }
 
@@ -232,7 +237,7 @@ func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }
 func (g *grid) take() (number int, ok bool) {
 	n := g.launch.Grid.Count()
 	i := int(g.taken.Add(1)) - 1
-	if i >= n || g.failed.Load() != nil || g.wrong.Load() {
+	if i >= n || g.failed.Load() != nil || g.wrong.Load() || g.enough {
 		return 0, false
 	}
 	return g.order.block(i, n), true

@@ -75,10 +75,10 @@ type Result struct {
 	kept       int64                      // bytes that lastWriter keeps
 }
 
-// Limits of a launch that names none: some minutes, and what a small machine has.
+// Limits of a launch that names none: some minutes, and the bytes that a small machine has.
 const (
 	usualSteps  = 4 << 30
-	usualMemory = 4 << 30
+	UsualMemory = 4 << 30
 )
 
 // dynamicStart is where dynamic shared memory begins.

@@ -32,6 +32,7 @@ type lowering struct {
 	slots     map[*ptx.Register]ref
 	consts    map[constantKey]ref
 	symbols   map[symbolKey]symbol
+	shared    map[sharedVariable]bool // that the kernel uses
 	functions map[*ptx.Function]*lowered
 	todo      []*ptx.Function
 	calls     []callSite
@@ -87,8 +88,9 @@ func (l *lowering) fail(at ptx.Pos, hint, format string, args ...any) {
 func (l *lowering) program() error {
 	l.module = moduleBase
 	l.kernelParams()
-	l.moduleVariables()
 	l.takenAddresses()
+	l.shared = l.usedShared()
+	l.moduleVariables()
 	l.function(l.prog.Kernel)
 	for len(l.todo) > 0 && l.err == nil {
 		fn := l.todo[0]
@@ -154,10 +156,12 @@ func (l *lowering) kernelParams() {
 		end = at + size
 	}
 	l.prog.paramBytes = end
+	if end > maxParams && l.err == nil {
+		l.fail(l.prog.Kernel.Pos, "", "%s has %d bytes of parameters; the limit is %d", l.prog.Kernel.Name, end, maxParams)
+	}
 }
 
-// moduleVariables gives all variables of the module their places. Shared ones that no function of the kernel uses have
-// a place, too: their sizes are small.
+// moduleVariables gives the variables of the module their places.
 func (l *lowering) moduleVariables() {
 	for _, item := range l.file.Items {
 		v, ok := item.(*ptx.Variable)
@@ -189,6 +193,11 @@ func (l *lowering) declare(v *ptx.Variable) {
 			if n := len(l.prog.sharedParts); n > 0 {
 				at = alignUp(int(l.prog.sharedParts[n-1].to)+sharedGap, align)
 			}
+			if l.shared[key] {
+				l.prog.sharedStatic = alignUp(l.prog.sharedStatic, align) + size
+			} else if at+size > maxStaticShared { // another kernel of the module uses it
+				continue
+			}
 			l.symbols[key] = symbol{sharedSpace, uint64(at), size}
 			l.prog.sharedParts = append(l.prog.sharedParts, sharedPart{n.Name, extent{uint64(at), uint64(at + size)}})
 		case globalSpace, constSpace:
@@ -196,6 +205,10 @@ func (l *lowering) declare(v *ptx.Variable) {
 				continue
 			}
 			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
+			if at+uint64(size)+variableGap > heapBase {
+				l.fail(v.Pos, "", "the variables of the module have more than %s", byteText(heapBase-moduleBase))
+				return
+			}
 			l.symbols[key] = symbol{globalSpace, at, size}
 			l.module = at + uint64(size) + variableGap
 			l.prog.variables = append(l.prog.variables, variable{n.Name, at, size, nil, v.Space == "const"})

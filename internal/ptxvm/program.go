@@ -31,6 +31,7 @@ type Program struct {
 	slots            map[*ptx.Register]ref // for reports
 	paramBytes       int
 	sharedParts      []sharedPart // static variables
+	sharedStatic     int          // bytes of them, as a GPU lays them out
 	sharedDynamic    bool         // it declares shared memory whose size a launch gives
 	dynamicAlign     int          // of that memory, in bytes
 	localBytes       int          // per thread: arrays, and parameters of functions

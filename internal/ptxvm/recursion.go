@@ -39,7 +39,7 @@ func (l *lowering) callees(fn *ptx.Function) (list []*ptx.Function) {
 			continue
 		}
 		target := &in.Args[0]
-		if target.Kind == ptx.GroupArg {
+		if target.Kind == ptx.GroupArg && len(in.Args) > 1 {
 			target = &in.Args[1]
 		}
 		if target.Func != nil {

@@ -76,7 +76,7 @@ func (o *order) String() string {
 // compareSchedules executes a launch in several orders from the same memory, and reports buffers whose bits differ.
 // Buffers are left as the first order makes them, and its findings come first.
 func (p *Program) compareSchedules(l *Launch) (*Result, error) {
-	const perBlock = 8 // bytes of an order
+	const perBlock = 8                                                 // bytes of an order
 	copies := int64(min(l.Grid.Count(), math.MaxInt32<<10)) * perBlock // no overflow, and beyond any budget
 	for i := range l.Args {
 		copies += 2 * int64(len(l.Args[i].Buffer)) // as they were, and as another order leaves them

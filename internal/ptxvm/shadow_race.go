@@ -390,17 +390,20 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 		}
 	}
 	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
-	if value != nil && !value.used {
-		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old})
-		return
-	}
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
+		return
+	}
+	if value != nil && !value.used {
+		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old})
 		return
 	}
 	f := w.raceWith(in, t, verb, past, old)
 	f.Operands = w.operands(in, t.lane)
 	r.worker.pairs[pair] = f
+	if r.worker.following != nil {
+		r.worker.following.confirmed(pair, g)
+	}
 }
 
 // raceWith makes the finding about a race with a former access, without the values of registers.
