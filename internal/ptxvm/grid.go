@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	atomics "sync/atomic"
 
@@ -54,6 +55,7 @@ type worker struct {
 	stopped  bool    // a block did not come to its end
 	alone    bool    // no other worker executes anything
 	watch    *watch  // nil where nobody counts
+	ways     []ways  // of its warps, at guarded instructions; nil where nobody asks
 }
 
 // cta is a block.
@@ -168,6 +170,9 @@ func (g *grid) execute(n int) []*worker {
 	var wait sync.WaitGroup
 	for i := range workers {
 		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
+		if g.writesOutputs() {
+			workers[i].ways = make([]ways, len(g.prog.code))
+		}
 		wait.Go(func() {
 			defer g.catch()
 			workers[i].work()
@@ -178,6 +183,12 @@ func (g *grid) execute(n int) []*worker {
 		panic(g.fault)
 	}
 	return workers
+}
+
+// writesOutputs reports whether the launch has outputs whose elements are to be written, all of them.
+func (g *grid) writesOutputs() bool {
+	out := func(b *buffer) bool { return b.arg != nil && b.arg.Role == Out }
+	return g.checks.has(CheckUninit) && slices.ContainsFunc(g.memory.buffers, out)
 }
 
 // release gives back what others can use when the workers of a launch have ended, and their findings are told.
@@ -194,6 +205,9 @@ func (g *grid) finish(workers []*worker) *Result {
 		all.findings.merge(&w.findings)
 		all.shadow.merge(w.shadow)
 		all.stopped = all.stopped || w.stopped
+		for i, seen := range w.ways {
+			all.ways[i] |= seen
+		}
 	}
 	all.races()
 	all.unwritten()
