@@ -230,10 +230,10 @@ const dynamicShared = math.MaxUint64
 
 // initial writes one initial value, or a list, and returns how many bytes it filled.
 func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
-	if in.List != nil {
+	if in.IsList() {
 		n := 0
-		for i := range in.List {
-			n += l.initial(v, &in.List[i], data[min(n, len(data)):])
+		for e := range in.Elements() {
+			n += l.initial(v, e, data[min(n, len(data)):])
 		}
 		return n
 	}
@@ -258,12 +258,12 @@ func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
 
 // values is how many values an initial value has.
 func values(in *ptx.Init) int {
-	if in.List == nil {
+	if !in.IsList() {
 		return 1
 	}
 	n := 0
-	for i := range in.List {
-		n += values(&in.List[i])
+	for e := range in.Elements() {
+		n += values(e)
 	}
 	return n
 }

@@ -33,7 +33,7 @@ func (w *warp) noteWays(pc int, lanes, active uint32) {
 	}
 }
 
-// skipped explains why elements of a buffer, next to a store or all of them, were not written; "" where nothing is known.
+// skipped explains why elements of a buffer, next to a store or all, were not written; "" where nothing is known.
 func (w *worker) skipped(b *buffer, store *ptx.Instr) string {
 	p := w.grid.prog
 	if store == nil {
