@@ -2,7 +2,9 @@ package emulation
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
+	"time"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptxvm"
@@ -15,11 +17,23 @@ import (
 // limit. It is safe for concurrent use.
 type Pool struct {
 	total int64
+	free  func()                      // gives memory back
+	later func(time.Duration, func()) // calls a function after some time
 
 	mu      sync.Mutex
 	used    int64     // guarded by mu
+	garbage int64     // guarded by mu: bytes that large launches have left since memory was last given back
+	due     bool      // guarded by mu: memory is about to be given back
 	waiting []*waiter // guarded by mu: the oldest first
 }
+
+// A process keeps what it has once had until it collects garbage, which one that does nothing does not do, and for some
+// time after. So when large launches have ended and none has begun for a while, memory is given back to the system. Small
+// ones, thousands of which may come one after the other, do not pay for that: a collection takes a millisecond and more.
+const (
+	largeLaunch = 32 << 20
+	quiet       = 300 * time.Millisecond
+)
 
 // waiter is a launch that waits for memory.
 type waiter struct {
@@ -36,7 +50,8 @@ func NewPool(total int64) *Pool {
 	if total <= 0 {
 		return nil
 	}
-	return &Pool{total: total}
+	return &Pool{total: total, free: debug.FreeOSMemory,
+		later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
 }
 
 // limit is the budget of a launch that asks for one: an error where the pool is smaller. A launch that asks for none
@@ -98,7 +113,28 @@ func (p *Pool) release(n int64) {
 	p.mu.Lock()
 	p.used -= n
 	p.wake()
+	if n >= largeLaunch {
+		p.garbage += n
+	}
+	if p.used == 0 && p.garbage > 0 && !p.due {
+		p.due = true
+		p.later(quiet, p.giveBack)
+	}
 	p.mu.Unlock()
+}
+
+// giveBack gives memory back to the system unless a launch runs: its end is the next occasion.
+func (p *Pool) giveBack() {
+	p.mu.Lock()
+	p.due = false
+	idle := p.used == 0
+	if idle {
+		p.garbage = 0
+	}
+	p.mu.Unlock()
+	if idle {
+		p.free()
+	}
 }
 
 // wake lets those begin that wait and for whom there is room. p.mu is held.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptxvm"
@@ -58,5 +59,46 @@ func TestPool(t *testing.T) {
 	p.release(50)
 	if p.used != 0 || len(p.waiting) != 0 {
 		t.Errorf("%d bytes are used, %d launches wait", p.used, len(p.waiting))
+	}
+}
+
+// TestGiveBack: memory is given back once after large launches, when none runs; small ones do not ask for it.
+func TestGiveBack(t *testing.T) {
+	p := NewPool(1 << 30)
+	var due []func()
+	freed := 0
+	p.later = func(_ time.Duration, f func()) { due = append(due, f) }
+	p.free = func() { freed++ }
+	launch := func(n int64) func() {
+		if err := p.acquire(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		return func() { p.release(n) }
+	}
+	launch(largeLaunch - 1)()
+	if len(due) != 0 {
+		t.Error("a small launch gives memory back")
+	}
+	one, two := launch(largeLaunch), launch(1)
+	one()
+	if len(due) != 0 {
+		t.Error("memory is given back while a launch runs")
+	}
+	two()
+	launch(largeLaunch)()
+	if len(due) != 1 {
+		t.Fatalf("memory is to be given back %d times, want once", len(due))
+	}
+	end := launch(1)
+	due[0]()
+	if freed != 0 {
+		t.Error("memory is given back while another launch runs")
+	}
+	end()
+	if len(due) != 2 {
+		t.Fatalf("%d occasions, want 2", len(due))
+	}
+	if due[1](); freed != 1 || p.garbage != 0 {
+		t.Errorf("memory was given back %d times, want once", freed)
 	}
 }
