@@ -28,8 +28,9 @@ type Pool struct {
 }
 
 // A process keeps what it has once had until it collects garbage, which one that does nothing does not do, and for some
-// time after. So when large launches have ended and none has begun for a while, memory is given back to the system. Small
-// ones, thousands of which may come one after the other, do not pay for that: a collection takes a millisecond and more.
+// time after. So when large launches have ended and none has begun for a while, memory is given back to the system.
+// Small ones, thousands of which may come one after the other, do not pay for that: a collection takes a millisecond
+// and more.
 const (
 	largeLaunch = 32 << 20
 	quiet       = 300 * time.Millisecond
