@@ -2,6 +2,7 @@ package emulation
 
 import (
 	"context"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -51,8 +52,14 @@ func NewPool(total int64) *Pool {
 	if total <= 0 {
 		return nil
 	}
-	return &Pool{total: total, free: debug.FreeOSMemory,
+	return &Pool{total: total, free: freeMemory,
 		later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
+}
+
+// freeMemory gives memory back. What sync.Pool keeps is garbage in the second collection only.
+func freeMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // limit is the budget of a launch that asks for one: an error where the pool is smaller. A launch that asks for none

@@ -35,6 +35,7 @@ type grid struct {
 	shared  sync.Mutex     // held by atomic operations on global memory while several workers run
 	printed []byte         // by printf; kernels that print communicate
 	several bool           // there are several workers
+	share   int            // of how many takes the grid is one, at most
 	crowd   crowd          // of them
 	failed  atomics.Pointer[error]
 	follows *suspects    // memory whose loads are followed; nil for none
@@ -47,15 +48,16 @@ type grid struct {
 
 // worker executes blocks.
 type worker struct {
-	grid     *grid
-	free     []*cta // blocks that have ended, for the next ones
-	findings findings
-	steps    uint64  // of its warps
-	shadow   *shadow // nil where no check needs one
-	stopped  bool    // a block did not come to its end
-	alone    bool    // no other worker executes anything
-	watch    *watch  // nil where nobody counts
-	ways     []ways  // of its warps, at guarded instructions; nil where nobody asks
+	grid      *grid
+	free      []*cta // blocks that have ended, for the next ones
+	findings  findings
+	steps     uint64  // of its warps
+	next, end int     // blocks that it has taken and not begun
+	shadow    *shadow // nil where no check needs one
+	stopped   bool    // a block did not come to its end
+	alone     bool    // no other worker executes anything
+	watch     *watch  // nil where nobody counts
+	ways      []ways  // of its warps, at guarded instructions; nil where nobody asks
 }
 
 // cta is a block.
@@ -164,7 +166,7 @@ func (g *grid) workerBytes() (n int64) {
 
 // execute lets workers execute all blocks.
 func (g *grid) execute(n int) []*worker {
-	g.several = n > 1
+	g.several, g.share = n > 1, n*takes
 	g.crowd.busy.Add(n)
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
@@ -247,15 +249,34 @@ func (g *grid) catch() {
 
 func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }
 
-// take names the next block, if there is one.
-func (g *grid) take() (number int, ok bool) {
+// take names the next block of a worker, if there is one. Workers take several blocks that follow each other at a time:
+// those mostly touch memory side by side, and what checks record of it is then in one worker's pages.
+func (w *worker) take() (number int, ok bool) {
+	g := w.grid
 	n := g.launch.Grid.Count()
-	i := int(g.taken.Add(1)) - 1
+	if w.next == w.end {
+		some := int64(1)
+		if g.several {
+			some = int64(min(max(n/g.share, 1), mostAtOnce))
+		}
+		w.end = int(g.taken.Add(some))
+		w.next = w.end - int(some)
+	}
+	i := w.next
+	w.next++
 	if i >= n || g.failed.Load() != nil || g.wrong.Load() || g.enough {
+		w.end = w.next
 		return 0, false
 	}
 	return g.order.block(i, n), true
 }
+
+// How many blocks a worker takes at a time: enough that pages of memory are its own, and so few that all workers end
+// together.
+const (
+	mostAtOnce = 64
+	takes      = 32 // of a worker, at least
+)
 
 // work executes blocks until none is left. Where blocks may wait for each other, one that does not come to its end in
 // its turn stays while further ones begin.
@@ -271,7 +292,7 @@ func (w *worker) work() {
 		begun := false
 		if len(active) < most {
 			var number int
-			if number, begun = w.grid.take(); begun {
+			if number, begun = w.take(); begun {
 				c := w.begin(number)
 				if c == nil {
 					return
