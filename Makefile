@@ -14,6 +14,7 @@ VACUITY     ?= 20
 MUTANTS     ?= 10000000
 ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
+LAUNCHES    ?= 100000
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 STEP        := sh tools/step.sh
@@ -34,7 +35,7 @@ export HOME := $(CURDIR)/.cache/home
 endif
 
 .PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton frameworks device \
-	fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator evidence evidence-vacuity evidence-faults \
+	fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-launches evidence evidence-vacuity evidence-faults \
 	evidence-detection picture bench fixtures corpus demo example build generate clean
 
 all: build
@@ -174,6 +175,10 @@ soak-rows:
 # Random programs and changed kernels, PROGRAMS of them: no panic, no hang, no limit that is passed.
 soak-emulator:
 	GPUEMU_SOAK=$(PROGRAMS) $(GO) test -count=1 -timeout 0 -v -run TestRandomPrograms ./internal/ptxvm
+
+# Launches of changed kernels through a daemon that the system gives 4 GiB, LAUNCHES of them: it answers each one.
+soak-launches:
+	GPUEMU_SOAK=$(LAUNCHES) $(GO) test -count=1 -timeout 0 -v -run TestMutatedLaunches ./cmd/gpuemu
 
 # What the bounds detect and fixed tolerances do not; the record is docs/evidence/detection.md. What counts and the
 # semantic diff tell of changed kernels; the record is docs/evidence/artifacts-diff.md.

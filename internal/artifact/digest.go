@@ -107,15 +107,15 @@ func (d *digester) variable(v *ptx.Variable, n ptx.Name) {
 }
 
 func (d *digester) initial(init *ptx.Init) {
-	if init.List == nil {
+	if !init.IsList() {
 		d.operand(&init.Value)
 		d.text('m', init.Mask)
 		d.flush() // tables may be long
 		return
 	}
 	d.buf = append(d.buf, '{')
-	for i := range init.List {
-		d.initial(&init.List[i])
+	for e := range init.Elements() {
+		d.initial(e)
 	}
 	d.buf = append(d.buf, '}')
 }

@@ -24,6 +24,7 @@ import (
 	"gpuemu/internal/compare"
 	"gpuemu/internal/config"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/store"
 	"gpuemu/internal/verdict"
@@ -39,6 +40,8 @@ type Engine struct {
 	// Python is the interpreter used where neither the op nor the project names one.
 	Python string
 	Now    func() time.Time
+	// Pool is the memory for launches of compiled kernels; nil: no limit but that of each.
+	Pool *emulation.Pool
 
 	sessions sessions
 	running  running
@@ -129,7 +132,7 @@ func (x *executor) openCandidate(s *subject) error {
 		return x.open(s, x.candidates, s.candidate)
 	}
 	r, err := runner.NewKernel(runner.KernelSpec{Op: s.name, Launch: s.launch, Dir: x.project.dir(), Workers: s.workers,
-		DTypes: s.planned, Timeout: s.timeout})
+		DTypes: s.planned, Timeout: s.timeout, Pool: x.engine.Pool})
 	if err != nil {
 		return err
 	}

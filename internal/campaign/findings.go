@@ -33,6 +33,7 @@ var findingHints = map[verdict.Reason]string{
 	verdict.Deadlock:      "who waits for whom? blocks of a grid need not run at the same time",
 	verdict.Assertion:     "the kernel's own assert does not hold",
 	verdict.Trap:          "the kernel stops itself",
+	verdict.ResourceLimit: "use less shared or local memory, or set arch to that of the GPU the kernel runs on",
 	verdict.Uninitialised: "set shared memory, registers and local arrays before they are used, in the last tile too",
 	verdict.Unwritten: "does the grid cover every element, and does every thread store its own? " +
 		"sizes that are no multiple of the tile are where this happens",

@@ -28,6 +28,7 @@ type emulateFlags struct {
 	check     string
 	schedules int
 	budget    uint64
+	memory    string
 	arch, sfu string
 	contract  bool
 	trace     bool
@@ -79,6 +80,7 @@ func emulateCommand(term *terminal, env Env) *cobra.Command {
 	fl.StringVar(&f.check, "check", "all", "`LIST` of checks: all, none, or of bounds,uninit,race,barrier,async")
 	fl.IntVar(&f.schedules, "schedules", 1, "run in `N` orders of blocks and warps, and compare the bits of the results")
 	fl.Uint64Var(&f.budget, "budget", 0, "stop after `N` instructions of warps (default 2^32)")
+	fl.StringVar(&f.memory, "memory", "", "stop when the launch needs more than `SIZE` of memory (default 4GiB)")
 	fl.StringVar(&f.arch, "arch", "", "architecture `sm_XX` whose tensor cores are followed (default: the file's .target)")
 	fl.StringVar(&f.sfu, "sfu", "", "`MODE` of approximate instructions: worst+ or worst-, the ends of their bounds")
 	fl.BoolVar(&f.contract, "contract", false, "fuse products with additions where PTX leaves it open")
@@ -99,6 +101,7 @@ type emulator struct {
 	launch *launchfile.Case
 	file   *ptx.File
 	checks ptxvm.Checks
+	memory int64
 	doc    *emulation.Document
 }
 
@@ -162,6 +165,11 @@ func (e *emulator) options() error {
 	if e.checks, err = ptxvm.ParseChecks(f.check); err != nil {
 		return inFlag("check", err)
 	}
+	if f.memory != "" {
+		if e.memory, err = launchfile.ParseMemory(f.memory); err != nil {
+			return inFlag("memory", err)
+		}
+	}
 	switch {
 	case f.schedules < 1 || f.schedules > emulation.MaxSchedules:
 		return diag.Errorf(Usage, fmt.Sprintf("give 1 to %d", emulation.MaxSchedules), "--schedules is %d", f.schedules)
@@ -210,7 +218,7 @@ func (e *emulator) execute() error {
 	ctx, stop := e.env.interruptible()
 	defer stop()
 	o := emulation.Options{Checks: e.checks, Schedules: e.flags.schedules, Budget: e.flags.budget,
-		Counters: e.flags.counters}
+		Counters: e.flags.counters, Memory: e.memory, Pool: emulation.NewPool(0)}
 	if e.flags.trace {
 		o.Trace = e.trace
 	}

@@ -146,6 +146,7 @@ type Launch struct {
 	Look        ptxvm.Checks
 	Schedules   int    // orders of blocks and warps that are compared; 1: none
 	Budget      uint64 // instructions of warps; 0: the emulator's own limit
+	Memory      int64  // bytes; 0: the emulator's own limit
 }
 
 // Expr is an expression that package formula has read.

@@ -145,6 +145,7 @@ func launchKeys(l *Launch, entry string) []key {
 		{"schedules", "orders of blocks and warps that are compared bit by bit; 1: none", between(&l.Schedules, 1,
 			maxSchedules)},
 		{"budget", "instructions of warps after which a launch is stopped; default: 2^32", budget(&l.Budget)},
+		{"memory", "memory that a launch may use, such as 6GiB; default: 4GiB", memory(&l.Memory)},
 	}
 }
 

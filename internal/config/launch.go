@@ -3,11 +3,13 @@
 package config
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/formula"
+	"gpuemu/internal/launchfile"
 	"gpuemu/internal/ptxvm"
 )
 
@@ -161,6 +163,24 @@ func between(dst *int, low, high int) value {
 		read(r, n)
 	}
 	return v
+}
+
+// memory reads an amount of memory.
+func memory(dst *int64) value {
+	return value{kind: "an amount of memory", schema: func() map[string]any {
+		return map[string]any{"type": []string{"string", "integer"}}
+	}, read: func(r *reader, n *node) {
+		v, ok := r.scalar(n, "an amount of memory such as 6GiB")
+		if !ok {
+			return
+		}
+		bytes, err := launchfile.ParseMemory(fmt.Sprint(v))
+		if err != nil {
+			r.bad(n, diag.HintOf(err))
+			return
+		}
+		*dst = bytes
+	}}
 }
 
 // budget reads a number of instructions.

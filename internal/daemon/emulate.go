@@ -160,8 +160,13 @@ func (e *emulating) options() error {
 	case h.Name == "":
 		e.launch.PTX = "kernel.ptx"
 	}
-	e.option = emulation.Options{Schedules: h.Schedules, Budget: h.Budget, Counters: h.Counters}
+	e.option = emulation.Options{Schedules: h.Schedules, Budget: h.Budget, Counters: h.Counters, Pool: e.s.engine.Pool}
 	var err error
+	if h.Memory != "" {
+		if e.option.Memory, err = launchfile.ParseMemory(h.Memory); err != nil {
+			return err
+		}
+	}
 	if h.Checks != "" {
 		e.option.Checks, err = ptxvm.ParseChecks(h.Checks)
 	}

@@ -344,7 +344,7 @@ func TestEmulateRefuses(t *testing.T) {
 		"no grid":      {func(h *wire.EmulateHeader) { h.Grid = nil }, "grid has 0 numbers"},
 		"grid":         {func(h *wire.EmulateHeader) { h.Grid = []int{1, 1 << 20} }, "y is from 1 to 65535"},
 		"block":        {func(h *wire.EmulateHeader) { h.Block = []int{0} }, "x is from 1 to 1024"},
-		"shared":       {func(h *wire.EmulateHeader) { h.DynamicShared = 1 << 30 }, "dynamic shared memory"},
+		"shared":       {func(h *wire.EmulateHeader) { h.DynamicShared = 1<<30 + 1 }, "dynamic shared memory"},
 		"schedules":    {func(h *wire.EmulateHeader) { h.Schedules = 10001 }, "schedules is 10001"},
 		"checks":       {func(h *wire.EmulateHeader) { h.Checks = "all,more" }, `no check "all"`},
 		"arch":         {func(h *wire.EmulateHeader) { h.Arch = "volta" }, "sm_90a and the like"},
@@ -381,6 +381,7 @@ func TestEmulateRefuses(t *testing.T) {
 			h.Args[1].Valid = [][]int64{{0, 1}}
 		}, "belong to its first tensor, x"},
 		"shape":  {func(h *wire.EmulateHeader) { h.Args[1].Shape = []int64{-1} }, "args[1]: "},
+		"amount": {func(h *wire.EmulateHeader) { h.Memory = "much" }, "no amount of memory"},
 		"memory": {func(h *wire.EmulateHeader) { h.Args[1].Shape = []int64{1<<30 + 1} }, "at most 4294967296"},
 		"named as another": {func(h *wire.EmulateHeader) { h.Args[1].Name = "x" },
 			`called "x", as one of the image`},

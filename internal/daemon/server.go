@@ -21,6 +21,7 @@ import (
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
 )
@@ -34,6 +35,7 @@ type Options struct {
 	Version string // of the program
 	Log     *slog.Logger
 	Now     func() time.Time
+	Memory  int64  // bytes for all launches on the CPU together; 0: half of what the process may use
 	Python  string // interpreter where neither the op, the project nor the request names one
 }
 
@@ -110,7 +112,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{},
 		patience: patience{firstBytes, headerTimeout}, machines: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now}
+	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now, Pool: emulation.NewPool(o.Memory)}
 	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mux = s.newMux()
 	s.v1 = &v1Handler{engine: s.engine, project: s.v1Project, started: s.started, version: o.Version, now: o.Now,

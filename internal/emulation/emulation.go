@@ -6,6 +6,7 @@
 package emulation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -25,6 +26,8 @@ type Options struct {
 	Checks    ptxvm.Checks     // 0: all
 	Schedules int              // orders of blocks and warps that are compared; 0 and 1: none
 	Budget    uint64           // instructions of warps; 0: the usual limit
+	Memory    int64            // bytes; 0: what the launch says, else the usual limit
+	Pool      *Pool            // of memory for all launches of the process; nil: no limit
 	Workers   int              // blocks that run at the same time; 0: one per processor
 	Counters  bool             // count what happens
 	Trace     func(ptxvm.Step) // told of every instruction; nil: nobody
@@ -77,6 +80,15 @@ func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options
 			Uninitialised: a.Uninitialised(), Element: a.DType.Size(), Of: a.Of, Offset: a.Offset, Residue: a.Residue,
 			Valid: valid})
 	}
+	var err error
+	if vm.MaxMemory, err = o.Pool.limit(cmp.Or(o.Memory, l.Memory)); err != nil {
+		return nil, err
+	}
+	need := prog.Bound(vm)
+	if err := o.Pool.acquire(ctx, need); err != nil {
+		return nil, err
+	}
+	defer o.Pool.release(need)
 	start := time.Now()
 	result, err := prog.Run(vm)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"gpuemu/internal/tensor"
 )
 
-// Limits of a launch. Those of sizes are those of all GPUs of compute capability 7.0 to 10.0 (CUDA C++ Programming
-// Guide, "Technical Specifications per Compute Capability").
+// Limits of a launch. Those of grids and blocks are those of all GPUs of compute capability 7.0 to 10.0 (CUDA C++
+// Programming Guide, "Technical Specifications per Compute Capability").
 const (
 	MaxBytes  = 1 << 24 // of a launch file's text
 	MaxArgs   = 4096    // parameters of 32764 bytes in all have no room for more pointers
-	MaxShared = 232448  // bytes of shared memory a block may ask for
+	MaxShared = 1 << 30 // bytes of dynamic shared memory; what a GPU has is a matter of its architecture
 	MaxMemory = 1 << 32 // bytes of all tensors together
 	MaxParts  = 1 << 20 // valid parts of a tensor: the rows of a large matrix
 )
@@ -44,7 +44,8 @@ type Case struct {
 	PTX           string // path; relative paths of a launch file begin at its directory
 	Entry         string // "" names the only kernel of the module
 	Grid, Block   [3]int
-	DynamicShared int // bytes
+	DynamicShared int   // bytes
+	Memory        int64 // bytes that the launch may use; 0: the usual limit
 	Args          []Arg
 	Expected      []Expected
 }
@@ -202,7 +203,7 @@ func CheckSize(what string, size [3]int) error {
 	return nil
 }
 
-// CheckShared reports an amount of dynamic shared memory that no GPU has.
+// CheckShared reports an amount of dynamic shared memory that is none.
 func CheckShared(n int) error {
 	if n < 0 || n > MaxShared {
 		return diag.Errorf(BadSize, "", "dynamic shared memory of %d bytes: it is from 0 to %d", n, MaxShared)

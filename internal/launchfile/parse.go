@@ -34,11 +34,12 @@ func Parse(file string, text []byte) (*Case, error) {
 	}
 	c := &Case{PTX: "kernel.ptx"}
 	var args, expected []json.RawMessage
+	var memory json.RawMessage
 	for _, f := range []struct {
 		key string
 		dst any
-	}{{"ptx", &c.PTX}, {"entry", &c.Entry}, {"dynamic_shared", &c.DynamicShared}, {"args", &args},
-		{"expected", &expected}} {
+	}{{"ptx", &c.PTX}, {"entry", &c.Entry}, {"dynamic_shared", &c.DynamicShared}, {"memory", &memory},
+		{"args", &args}, {"expected", &expected}} {
 		if _, err := o.get(f.key, f.dst); err != nil {
 			return nil, err
 		}
@@ -56,6 +57,11 @@ func Parse(file string, text []byte) (*Case, error) {
 	}
 	if err := CheckShared(c.DynamicShared); err != nil {
 		return nil, inFile(file, err)
+	}
+	if memory != nil { // "6GiB", or a number of bytes
+		if c.Memory, err = ParseMemory(strings.Trim(string(memory), `"`)); err != nil {
+			return nil, fmt.Errorf("%s: memory: %w", file, err)
+		}
 	}
 	for i, raw := range args {
 		if err := c.addArg(file, i, raw); err != nil {

@@ -104,12 +104,13 @@ type Name struct {
 	Init  *Init // nil where there is none
 }
 
-// Init is an initial value: a list, or one value.
+// Init is an initial value: a list, or one value. IsList, Len and Elements read a list of either form.
 type Init struct {
 	Pos
-	List  []Init // nil for a value
-	Value Operand
-	Mask  string // "0xFF" of 0xFF(symbol): the byte of an address; else ""
+	list    []Init // nil for a value, and for a list of numbers
+	Value   Operand
+	Mask    string // "0xFF" of 0xFF(symbol): the byte of an address; else ""
+	numbers *numbers
 }
 
 // Function is a kernel (.entry) or a device function (.func).

@@ -86,6 +86,8 @@ type parser struct {
 	operands  arena[Operand]
 	registers arena[Register]
 	stack     []Operand // of lists that are not complete
+	deepest   int       // what it has held at most
+	spent     int       // bytes of the tree, about
 }
 
 // arena hands out pieces of larger slices: a module has many small nodes that live equally long.
@@ -275,6 +277,7 @@ func (p *parser) target() {
 	}
 	p.next()
 	for {
+		p.charge(wordSize)
 		p.file.Targets = append(p.file.Targets, p.ident("a target such as sm_80"))
 		if !p.accept(',') {
 			return
@@ -287,6 +290,7 @@ var linkages = set(".extern .visible .weak .common")
 func (p *parser) linkage() []string {
 	var list []string
 	for p.tok.kind == tokDot && linkages[p.text()] {
+		p.charge(wordSize)
 		list = append(list, p.text()[1:])
 		p.next()
 	}
@@ -301,12 +305,14 @@ func (p *parser) debugLine(list *[]Stmt) {
 		return
 	}
 	*list = append(*list, &DebugLine{Pos(at), p.lex.line(at)})
+	p.charge(statementSize + wordSize)
 	p.next()
 }
 
 // section reads a debug section.
 func (p *parser) section() Stmt {
 	s := &Section{Pos: p.pos()}
+	p.charge(statementSize + nodeSize)
 	p.next()
 	s.Name = p.text()
 	if p.tok.kind != tokDot && p.tok.kind != tokIdent {
@@ -329,6 +335,7 @@ func (p *parser) section() Stmt {
 // fileName reads .file 1 "path"[, time, size].
 func (p *parser) fileName() Stmt {
 	f := &FileName{Pos: p.pos()}
+	p.charge(nodeSize)
 	p.next()
 	f.Number = p.integer("the number of a file", 0, math.MaxInt32)
 	f.Path = p.quoted()
@@ -359,11 +366,13 @@ func (p *parser) quoted() string {
 // else.
 func (p *parser) directive() *Directive {
 	d := &Directive{Pos: p.pos(), Name: p.text()[1:]}
+	p.charge(nodeSize)
 	p.next()
 	for {
 		switch p.tok.kind {
 		case tokInt, tokString, tokIdent:
 			d.Args = append(d.Args, p.text())
+			p.charge(wordSize)
 			p.next()
 		default:
 			if len(d.Args) > 0 {

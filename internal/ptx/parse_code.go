@@ -12,6 +12,7 @@ import (
 // block reads what stands between braces. Source lines and labels of inner blocks go on in the outer one.
 func (p *parser) block() *Block {
 	b := &Block{Pos: p.pos()}
+	p.charge(nodeSize + statementSize)
 	if !p.enter() {
 		return b
 	}
@@ -30,6 +31,9 @@ func (p *parser) block() *Block {
 }
 
 func (p *parser) statement(b *Block) {
+	if p.tok.kind != ';' {
+		p.charge(statementSize)
+	}
 	switch p.tok.kind {
 	case tokIdent:
 		if colon := p.colon(); colon >= 0 {
@@ -45,6 +49,7 @@ func (p *parser) statement(b *Block) {
 		at := p.pos()
 		p.next()
 		guard := p.operands.take(1)
+		p.charge(operandSize)
 		guard[0] = p.operand(false)
 		if guard[0].Kind != RegisterArg {
 			p.fail(Syntax, guard[0].Pos, "", "a predicate register is expected behind @")
@@ -110,6 +115,7 @@ func (p *parser) label(b *Block, colon int) {
 		p.next()
 		for {
 			t.List = append(t.List, p.nameOperand())
+			p.charge(2 * operandSize)
 			if !p.accept(',') {
 				break
 			}
@@ -120,6 +126,7 @@ func (p *parser) label(b *Block, colon int) {
 		b.Stmts = append(b.Stmts, p.prototype(at, name))
 	default:
 		l := &Label{Pos: at, Name: name, Index: len(p.fn.Code)}
+		p.charge(nodeSize + entrySize)
 		p.fn.Labels = append(p.fn.Labels, l)
 		b.Stmts = append(b.Stmts, l)
 	}
@@ -128,6 +135,7 @@ func (p *parser) label(b *Block, colon int) {
 // prototype reads .callprototype (returns) _ (params) directives;
 func (p *parser) prototype(at Pos, name string) *Prototype {
 	proto := &Prototype{Pos: at, Name: name}
+	p.charge(functionSize)
 	p.next()
 	if p.tok.kind == '(' {
 		proto.Returns = p.parameters()
@@ -182,6 +190,7 @@ func (p *parser) location() *Loc {
 // place reads three numbers.
 func (p *parser) place(at Pos) *Loc {
 	l := &Loc{Pos: at}
+	p.charge(nodeSize)
 	l.File = p.integer("the number of a file", 0, math.MaxInt32)
 	l.Line = p.integer("a line", 0, math.MaxInt32)
 	l.Col = p.integer("a column", 0, math.MaxInt32)
@@ -198,6 +207,7 @@ type mnemonic struct {
 // instruction reads an instruction behind its guard.
 func (p *parser) instruction(at Pos, guard *Operand) *Instr {
 	in := &p.instrs.take(1)[0]
+	p.charge(instrSize)
 	*in = Instr{Pos: at, Guard: guard, Loc: p.loc, Index: len(p.fn.Code)}
 	m := p.mnemonic()
 	if m == nil {
@@ -210,7 +220,7 @@ func (p *parser) instruction(at Pos, guard *Operand) *Instr {
 			p.unexpected("a comma or a semicolon")
 			return in
 		}
-		p.stack = append(p.stack, p.operand(m.op == "call"))
+		p.push(p.operand(m.op == "call"))
 	}
 	if n := len(p.stack) - begin; n < m.info.min || n > m.info.max {
 		p.fail(OperandCount, at, "", "%s has %d operands, not %s", in.Mnemonic(), n, m.info.counts())

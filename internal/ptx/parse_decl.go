@@ -21,6 +21,7 @@ func (p *parser) variable(at Pos, linkage []string) *Variable {
 	v := p.variableHead(at, linkage)
 	for p.err == nil {
 		v.Names = append(v.Names, p.name())
+		p.charge(nameSize + entrySize)
 		if !p.accept(',') {
 			break
 		}
@@ -31,6 +32,7 @@ func (p *parser) variable(at Pos, linkage []string) *Variable {
 // variableHead reads everything before the first name.
 func (p *parser) variableHead(at Pos, linkage []string) *Variable {
 	v := &Variable{Pos: at, Linkage: linkage}
+	p.charge(variableSize)
 	if p.tok.kind != tokDot || !spaces[baseSpace(p.text()[1:])] {
 		p.unexpected("a state space such as .global")
 		return v
@@ -121,6 +123,7 @@ func (p *parser) name() Name {
 		p.expect('>', ">")
 	}
 	for p.accept('[') {
+		p.charge(wordSize)
 		if p.accept(']') {
 			n.Dims = append(n.Dims, -1)
 			continue
@@ -146,14 +149,41 @@ func (p *parser) init() Init {
 		in.Value = p.initValue(&in.Mask)
 		return in
 	}
-	in.List = []Init{}
+	plain := &numbers{lex: p.lex}
+	plain.lex.at = p.tok.pos
+	in.numbers = plain
 	for p.err == nil && !p.accept('}') {
-		in.List = append(in.List, p.init())
+		e := p.init()
+		if p.err != nil {
+			break
+		}
+		if in.numbers != nil && e.isNumber() {
+			plain.n++
+		} else {
+			if in.numbers != nil {
+				p.spell(&in)
+			}
+			p.charge(initSize)
+			in.list = append(in.list, e)
+		}
 		if p.tok.kind != '}' {
 			p.expect(',', "a comma or }")
 		}
 	}
+	p.charge(wordSize)
 	return in
+}
+
+// spell makes a list of an initial value whose elements were numbers so far.
+func (p *parser) spell(in *Init) {
+	p.charge(in.Len() * initSize)
+	list := []Init{}
+	if p.err == nil {
+		for e := range in.Elements() {
+			list = append(list, *e)
+		}
+	}
+	in.list, in.numbers = list, nil
 }
 
 // initValue reads a constant, a symbol with offset, or a byte of an address: 0xFF00(symbol).
@@ -184,6 +214,7 @@ func (p *parser) leave() { p.depth-- }
 // function reads a kernel or a function, or its declaration.
 func (p *parser) function(at Pos, linkage []string) {
 	fn := &Function{Pos: at, Linkage: linkage, Entry: p.is(".entry")}
+	p.charge(functionSize + entrySize)
 	p.next()
 	if p.is(".attribute") {
 		fn.Attributes = p.attribute()
@@ -234,6 +265,7 @@ func (p *parser) parameters() []*Variable {
 	for p.err == nil && !p.accept(')') {
 		v := p.variableHead(p.pos(), nil)
 		v.Names = []Name{p.name()}
+		p.charge(nameSize + entrySize)
 		list = append(list, v)
 		if p.tok.kind != ')' {
 			p.expect(',', "a comma or )")

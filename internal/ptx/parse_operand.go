@@ -74,12 +74,22 @@ func (p *parser) list(end kind, closing string, call bool) []Operand {
 	defer p.leave()
 	begin := len(p.stack)
 	for p.err == nil && !p.accept(end) {
-		p.stack = append(p.stack, p.operand(call))
+		p.push(p.operand(call))
 		if p.tok.kind != end {
 			p.expect(',', "a comma or "+closing)
 		}
 	}
 	return p.pop(begin)
+}
+
+// push puts an operand on the stack.
+func (p *parser) push(o Operand) {
+	p.stack = append(p.stack, o)
+	p.charge(operandSize)
+	if len(p.stack) > p.deepest {
+		p.deepest = len(p.stack)
+		p.charge(2 * operandSize)
+	}
 }
 
 // pop takes the operands off the stack that were put there last.
@@ -94,6 +104,7 @@ func (p *parser) pop(begin int) []Operand {
 func (p *parser) pairOperand(first Operand) Operand {
 	p.next()
 	o := Operand{Pos: first.Pos, Kind: PairArg, List: p.operands.take(2)}
+	p.charge(2 * operandSize)
 	o.List[0], o.List[1] = first, p.nameOperand()
 	return o
 }

@@ -1,9 +1,11 @@
 package ptx
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +67,11 @@ func sameValue(a, b reflect.Value, path string, seen map[[2]uintptr]bool) string
 		}
 		return sameValue(a.Elem(), b.Elem(), path, seen)
 	case reflect.Struct:
+		if a.Type() == reflect.TypeFor[Init]() {
+			if x := a.Addr().Interface().(*Init); x.IsList() {
+				return sameElements(x, b.Addr().Interface().(*Init), path, seen)
+			}
+		}
 		for i := range a.NumField() {
 			if name := a.Type().Field(i).Name; name != "src" && name != "once" && name != "lines" {
 				if d := sameValue(a.Field(i), b.Field(i), path+"."+name, seen); d != "" {
@@ -86,6 +93,20 @@ func sameValue(a, b reflect.Value, path string, seen map[[2]uintptr]bool) string
 	}
 	if !a.Equal(b) {
 		return path + ": " + a.String() + " and " + b.String()
+	}
+	return ""
+}
+
+// sameElements compares a list of initial values with another initial value, whatever forms they have.
+func sameElements(a, b *Init, path string, seen map[[2]uintptr]bool) string {
+	x, y := slices.Collect(a.Elements()), slices.Collect(b.Elements())
+	if !b.IsList() || len(x) != len(y) || a.Len() != len(x) || b.Len() != len(y) {
+		return fmt.Sprintf("%s: lists of %d and %d elements", path, len(x), len(y))
+	}
+	for i := range x {
+		if d := sameValue(reflect.ValueOf(x[i]).Elem(), reflect.ValueOf(y[i]).Elem(), path, seen); d != "" {
+			return d
+		}
 	}
 	return ""
 }

@@ -196,13 +196,15 @@ func (w *printer) name(n *Name) {
 }
 
 func (w *printer) init(in *Init) {
-	if in.List != nil {
+	if in.IsList() {
 		w.add("{")
-		for i := range in.List {
-			if i > 0 {
+		first := true
+		for e := range in.Elements() {
+			if !first {
 				w.add(", ")
 			}
-			w.init(&in.List[i])
+			first = false
+			w.init(e)
 		}
 		w.add("}")
 		return

@@ -200,11 +200,11 @@ func (p *parser) resolveInits(s *scope, fn *Function, v *Variable) {
 }
 
 func (p *parser) resolveInit(s *scope, fn *Function, in *Init) {
-	if in.List == nil {
+	if !in.IsList() {
 		p.resolveOperand(s, fn, &in.Value)
 	}
-	for i := range in.List {
-		p.resolveInit(s, fn, &in.List[i])
+	for i := range in.list {
+		p.resolveInit(s, fn, &in.list[i])
 	}
 }
 
@@ -249,6 +249,7 @@ func (p *parser) lookup(s *scope, fn *Function, name string) (entry, bool) {
 			r.used++
 			reg := p.register(fn, name, r.v)
 			if !r.dense(n) {
+				p.charge(entrySize)
 				s.declare(name, entry{reg: reg})
 				return entry{reg: reg}, true
 			}
@@ -277,6 +278,7 @@ func (p *parser) lookup(s *scope, fn *Function, name string) (entry, bool) {
 // register adds a register to those that the function uses.
 func (p *parser) register(fn *Function, name string, v *Variable) *Register {
 	r := &p.registers.take(1)[0]
+	p.charge(registerSize)
 	*r = Register{Name: name, Type: v.Type, Vec: v.Vec, Index: len(fn.Registers), Var: v}
 	fn.Registers = append(fn.Registers, r)
 	return r

@@ -45,7 +45,7 @@ func size(v *ptx.Variable, n *ptx.Name) string {
 			return "unknown size"
 		}
 		if d < 0 {
-			d = len(n.Init.List)
+			d = n.Init.Len()
 		}
 		if total *= uint64(d); total > 1<<50 { // no memory is that large, and it must not overflow
 			return "huge size"

@@ -45,7 +45,7 @@ func elements(v *ptx.Variable, n *ptx.Name) []element {
 	}
 	var walk func(in *ptx.Init, at int, dims []int)
 	walk = func(in *ptx.Init, at int, dims []int) {
-		if in.List == nil {
+		if !in.IsList() {
 			list = append(list, element{at, in})
 			return
 		}
@@ -56,9 +56,9 @@ func elements(v *ptx.Variable, n *ptx.Name) []element {
 		for _, d := range dims {
 			row *= d
 		}
-		for i := range in.List {
-			walk(&in.List[i], at, dims)
-			if at++; in.List[i].List != nil {
+		for e := range in.Elements() {
+			walk(e, at, dims)
+			if at++; e.IsList() {
 				at += row - 1
 			}
 		}

@@ -22,40 +22,49 @@ func (p *Program) runApart(l *Launch, o order) (r *Result, done bool, err error)
 	if !l.Checks.has(CheckRace) || o.fixed || l.Trace != nil || raceDetector && !l.apart && !together {
 		return nil, false, nil
 	}
+	most := cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0))
+	if together {
+		most = 1
+	}
+	for _, workers := range []int{most, 1} {
+		r, done, short, err := p.runAlone(l, o, workers)
+		if !short || err != nil {
+			return r, done, err
+		}
+	}
+	panic("ptxvm: internal error: one worker cannot run short without an error")
+}
+
+// runAlone is runApart with a number of workers. It reports short where they need more memory than there is, as one
+// worker might not.
+func (p *Program) runAlone(l *Launch, o order, workers int) (r *Result, done, short bool, err error) {
 	g, err := p.newGrid(l, o)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
-	g.apart = !together
+	g.apart = !p.communicates
 	for _, b := range g.memory.buffers {
 		b.unwritten = b.input
 	}
-	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
-	if together {
-		n = 1
+	before, ok := g.copies()
+	if !ok {
+		return nil, false, false, *g.failed.Load()
 	}
-	for n > 0 && g.bytes(n)+g.apartBytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
-		n--
-	}
-	if n == 0 {
-		return nil, false, nil
-	}
-	before := g.copies()
-	workers := g.execute(n)
-	defer release(workers)
-	if g.wrong.Load() || g.apart && g.overlap(workers) {
+	done = true
+	all := g.execute(g.fit(workers))
+	defer release(all)
+	if g.wrong.Load() || g.apart && g.overlap(all) {
 		g.restore(before)
-		return nil, false, nil
+		return nil, false, g.short.Load(), nil
 	}
 	if err := g.failed.Load(); err != nil {
-		return nil, false, *err
+		return nil, false, false, *err
 	}
-	if s := suspectsOf(workers); s != nil {
-		g.restore(before)
-		r, err := p.runFollowing(l, o, s)
-		return r, true, err
+	if s := suspectsOf(all); s != nil {
+		r, err := p.confirm(g, all, before, s)
+		return r, true, false, err
 	}
-	return g.finish(workers), true, nil
+	return g.finish(all), true, false, nil
 }
 
 // inputs marks the buffers that nobody is to write: of In arguments, with no other one that points into them and may be
@@ -75,16 +84,6 @@ func (g *grid) inputs() {
 			}
 		}
 	}
-}
-
-// apartBytes is the memory of copies and states for some workers.
-func (g *grid) apartBytes(workers int) (n int64) {
-	for _, b := range g.memory.buffers {
-		if !b.unwritten && !b.readOnly {
-			n += int64(len(b.data)) + int64(workers)*int64(len(b.data)/4+pageWords)*stateBytes
-		}
-	}
-	return n
 }
 
 // overlap reports whether a worker wrote to a word that another one accessed, but for atomic operations on both sides.
@@ -128,13 +127,6 @@ func (p *Program) overlapping(pages []*page) bool {
 		}
 	}
 	return false
-}
-
-// afford ends a launch whose states of races need more memory than is allowed.
-func (g *grid) afford(states int64) {
-	if limit := cmp.Or(g.launch.MaxMemory, usualMemory); !g.apart && g.bytes(1)+states > limit {
-		g.fail(g.tooMuch(g.bytes(1)+states, limit))
-	}
 }
 
 // tooManyStamps is the error of a launch that synchronizes more often than stamps can count.

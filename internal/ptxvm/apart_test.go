@@ -116,8 +116,8 @@ func TestRaceMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.MaxMemory = g.bytes(1) + 1000
-	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit || !strings.Contains(err.Error(), "are allowed") {
+	l.MaxMemory = int64(len(l.Args[0].Buffer)+len(l.Args[1].Buffer)) + g.blockBytes() + 1000
+	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit || !strings.Contains(err.Error(), "the limit is") {
 		t.Errorf("with all checks: %v", err)
 	}
 	l.Checks = NoChecks

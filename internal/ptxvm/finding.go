@@ -3,6 +3,7 @@ package ptxvm
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ const (
 	AsyncHazard       Class = "async_hazard"
 	Nondeterministic  Class = "nondeterministic"
 	InputModified     Class = "input_modified" // a store to a buffer whose role is In
+	ResourceLimit     Class = "resource_limit" // a block needs more memory than a GPU has for it: nothing was executed
 )
 
 // classChecks are the checks that classes belong to. Those of other classes are always on.
@@ -41,8 +43,12 @@ var classChecks = map[Class]Checks{
 	AsyncHazard: CheckAsync,
 }
 
-// maxFindings is how many findings a result has at most.
-const maxFindings = 100
+// maxFindings is how many findings a result has at most, and maxOfClass how many of a class a worker keeps: what comes
+// later is counted.
+const (
+	maxFindings = 100
+	maxOfClass  = 1000
+)
 
 // Finding is something a kernel does that it should not. Of findings of one class at one instruction, the first one in
 // the order of blocks stands for all.
@@ -97,6 +103,9 @@ type findings struct {
 	list  []*Finding
 	index map[findingKey]*Finding
 	made  int // how many there were, in all lists
+
+	ofClass map[Class]int
+	beyond  map[findingKey]bool // those that are counted alone, up to maxOfClass of them
 }
 
 // again counts a finding that is known, and reports whether it is.
@@ -104,13 +113,23 @@ func (f *findings) again(key findingKey) bool {
 	known := f.index[key]
 	if known != nil {
 		known.Count++
+		return true
 	}
-	return known != nil
+	if f.ofClass[key.class] < maxOfClass {
+		return false
+	}
+	if len(f.beyond) < maxOfClass {
+		f.beyond[key] = true
+	}
+	return true
 }
 
-func newFindings() findings { return findings{index: map[findingKey]*Finding{}} }
+func newFindings() findings {
+	return findings{index: map[findingKey]*Finding{}, ofClass: map[Class]int{}, beyond: map[findingKey]bool{}}
+}
 
 func (f *findings) add(key findingKey, x *Finding) {
+	f.ofClass[key.class]++
 	f.index[key] = x
 	f.list = append(f.list, x)
 }
@@ -129,6 +148,7 @@ func (f *findings) merge(other *findings) {
 		}
 		known.Count = count
 	}
+	maps.Copy(f.beyond, other.beyond)
 }
 
 // byOrder compares findings in the order of blocks. Of one block, causes come first: a value that was never set, where it
@@ -141,10 +161,15 @@ func byOrder(a, b *Finding) int {
 // sorted lists the findings in the order of blocks, and how many were too many.
 func (f *findings) sorted() (list []Finding, dropped int) {
 	slices.SortFunc(f.list, byOrder)
+	for key := range f.beyond { // another worker may have kept it
+		if f.index[key] == nil {
+			dropped++
+		}
+	}
 	for _, x := range f.list[:min(len(f.list), maxFindings)] {
 		list = append(list, *x)
 	}
-	return list, len(f.list) - len(list)
+	return list, dropped + len(f.list) - len(list)
 }
 
 // report adds a finding about a lane, and returns it for what else is to be said; nil if it is known or not asked for.

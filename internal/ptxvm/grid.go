@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	atomics "sync/atomic"
 
@@ -25,6 +26,7 @@ type grid struct {
 
 	sharedParts []sharedPart // variables of the kernel, and dynamic memory
 
+	budget  *budget
 	threads int // of a block
 	limit   uint64
 	order   order
@@ -33,24 +35,29 @@ type grid struct {
 	shared  sync.Mutex     // held by atomic operations on global memory while several workers run
 	printed []byte         // by printf; kernels that print communicate
 	several bool           // there are several workers
+	share   int            // of how many takes the grid is one, at most
 	crowd   crowd          // of them
 	failed  atomics.Pointer[error]
 	follows *suspects    // memory whose loads are followed; nil for none
 	apart   bool         // blocks are taken not to touch what others write
 	wrong   atomics.Bool // they do: what was computed means nothing
+	short   atomics.Bool // several workers need more memory than there is: the same
 	fault   string       // with its stack; guarded by shared
+	enough  bool         // what a second execution was to find out is known
 }
 
 // worker executes blocks.
 type worker struct {
-	grid     *grid
-	free     []*cta // blocks that have ended, for the next ones
-	findings findings
-	steps    uint64  // of its warps
-	shadow   *shadow // nil where no check needs one
-	stopped  bool    // a block did not come to its end
-	alone    bool    // no other worker executes anything
-	watch    *watch  // nil where nobody counts
+	grid      *grid
+	free      []*cta // blocks that have ended, for the next ones
+	findings  findings
+	steps     uint64  // of its warps
+	next, end int     // blocks that it has taken and not begun
+	shadow    *shadow // nil where no check needs one
+	stopped   bool    // a block did not come to its end
+	alone     bool    // no other worker executes anything
+	watch     *watch  // nil where nobody counts
+	ways      []ways  // of its warps, at guarded instructions; nil where nobody asks
 }
 
 // cta is a block.
@@ -82,6 +89,9 @@ const (
 // workers unless blocks write what others read or write without atomic operations, which is what the check for races is
 // for; with it, it always is.
 func (p *Program) Run(l *Launch) (*Result, error) {
+	if f := p.beyond(l); f != nil {
+		return &Result{Findings: []Finding{*f}, Written: make([]bool, len(l.Args))}, nil
+	}
 	if l.Schedules > 1 {
 		return p.compareSchedules(l)
 	}
@@ -105,43 +115,66 @@ func (p *Program) runTogether(l *Launch, o order, follows *suspects) (*Result, e
 	g.follows = follows
 	var before [][]byte
 	if follows == nil && g.checks.has(CheckRace) {
-		before = g.copies()
+		var ok bool
+		if before, ok = g.copies(); !ok {
+			return nil, *g.failed.Load()
+		}
 	}
-	n := min(cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0)), l.Grid.Count())
+	n := cmp.Or(max(l.Workers, 0), runtime.GOMAXPROCS(0))
 	if p.communicates || o.fixed || g.checks.has(CheckRace) || l.Trace != nil || raceDetector && !l.apart {
 		n = 1
 	}
-	for n > 1 && g.bytes(n) > cmp.Or(l.MaxMemory, usualMemory) {
-		n--
-	}
-	workers := g.execute(n)
-	if !o.fixed { // else the result may still ask who wrote what
+	workers := g.execute(g.fit(n))
+	if !o.first { // else the result may still ask who wrote what
 		defer release(workers)
 	}
 	if err := g.failed.Load(); err != nil {
 		return nil, *err
 	}
+	if g.enough {
+		return nil, nil
+	}
 	if s := suspectsOf(workers); s != nil {
-		g.restore(before)
-		return p.runFollowing(l, o, s)
+		return p.confirm(g, workers, before, s)
 	}
 	return g.finish(workers), nil
 }
 
 func (p *Program) newGrid(l *Launch, o order) (*grid, error) {
 	g := &grid{prog: p, launch: l, checks: l.Checks, threads: l.Block.Count(), order: o,
-		limit: cmp.Or(l.MaxSteps, usualSteps)}
+		limit: cmp.Or(l.MaxSteps, usualSteps), budget: &budget{limit: cmp.Or(l.MaxMemory, UsualMemory)}}
 	return g, g.prepare()
+}
+
+// fit is how many workers there are of some that are wanted: no more than blocks, and than there is memory for.
+func (g *grid) fit(workers int) int {
+	one := max(g.blockBytes()+g.workerBytes(), 1)
+	return int(max(min(int64(workers), int64(g.launch.Grid.Count()), g.budget.left()/one), 1))
+}
+
+// workerBytes is an upper bound of what a worker records about global memory on its own, where no other worker needs it
+// in its place: bits of bytes, without the check for races.
+func (g *grid) workerBytes() (n int64) {
+	if g.apart || !g.checks.has(CheckUninit) {
+		return 0
+	}
+	for _, b := range g.memory.buffers {
+		n += int64(len(b.data))/8 + bitPageBytes
+	}
+	return n
 }
 
 // execute lets workers execute all blocks.
 func (g *grid) execute(n int) []*worker {
-	g.several = n > 1
+	g.several, g.share = n > 1, n*takes
 	g.crowd.busy.Add(n)
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
 	for i := range workers {
 		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
+		if g.writesOutputs() {
+			workers[i].ways = make([]ways, len(g.prog.code))
+		}
 		wait.Go(func() {
 			defer g.catch()
 			workers[i].work()
@@ -154,28 +187,17 @@ func (g *grid) execute(n int) []*worker {
 	return workers
 }
 
+// writesOutputs reports whether the launch has outputs whose elements are to be written, all of them.
+func (g *grid) writesOutputs() bool {
+	out := func(b *buffer) bool { return b.arg != nil && b.arg.Role == Out }
+	return g.checks.has(CheckUninit) && slices.ContainsFunc(g.memory.buffers, out)
+}
+
 // release gives back what others can use when the workers of a launch have ended, and their findings are told.
 func release(workers []*worker) {
 	for _, w := range workers {
-		if w.shadow != nil {
-			w.shadow.racing.release()
-		}
+		w.shadow.release()
 	}
-}
-
-// bytes is how much memory a launch takes with some blocks at a time.
-func (g *grid) bytes(blocks int) int64 {
-	p, l := g.prog, g.launch
-	warps := (g.threads + warpSize - 1) / warpSize
-	warp := int64(p.n32)*4*warpSize + int64(p.n64)*8*warpSize + int64(p.nPreds)*4 + int64(p.localBytes)*warpSize
-	n := int64(blocks) * (int64(warps)*warp + int64(p.dynamicStart()) + int64(l.DynamicShared))
-	for i := range l.Args {
-		n += int64(len(l.Args[i].Buffer))
-	}
-	for i := range p.variables {
-		n += int64(len(p.variables[i].data))
-	}
-	return n
 }
 
 // finish puts together what workers found.
@@ -185,6 +207,9 @@ func (g *grid) finish(workers []*worker) *Result {
 		all.findings.merge(&w.findings)
 		all.shadow.merge(w.shadow)
 		all.stopped = all.stopped || w.stopped
+		for i, seen := range w.ways {
+			all.ways[i] |= seen
+		}
 	}
 	all.races()
 	all.unwritten()
@@ -196,9 +221,10 @@ func (g *grid) finish(workers []*worker) *Result {
 			r.Written[i] = r.Written[i] || b.arg == &g.launch.Args[i] && b.touched.Load()
 		}
 	}
-	if !g.order.fixed {
+	if !g.order.first {
 		return r
 	}
+	r.kept = g.budget.used[forChecks].Load()
 	r.lastWriter = func(arg, offset int) *ins {
 		for _, b := range g.memory.buffers {
 			if all.shadow != nil && b.arg == &g.launch.Args[arg] {
@@ -223,15 +249,34 @@ func (g *grid) catch() {
 
 func (g *grid) fail(err error) { g.failed.CompareAndSwap(nil, &err) }
 
-// take names the next block, if there is one.
-func (g *grid) take() (number int, ok bool) {
+// take names the next block of a worker, if there is one. Workers take several blocks that follow each other at a time:
+// those mostly touch memory side by side, and what checks record of it is then in one worker's pages.
+func (w *worker) take() (number int, ok bool) {
+	g := w.grid
 	n := g.launch.Grid.Count()
-	i := int(g.taken.Add(1)) - 1
-	if i >= n || g.failed.Load() != nil || g.wrong.Load() {
+	if w.next == w.end {
+		some := int64(1)
+		if g.several {
+			some = int64(min(max(n/g.share, 1), mostAtOnce))
+		}
+		w.end = int(g.taken.Add(some))
+		w.next = w.end - int(some)
+	}
+	i := w.next
+	w.next++
+	if i >= n || g.failed.Load() != nil || g.wrong.Load() || g.enough {
+		w.end = w.next
 		return 0, false
 	}
 	return g.order.block(i, n), true
 }
+
+// How many blocks a worker takes at a time: enough that pages of memory are its own, and so few that all workers end
+// together.
+const (
+	mostAtOnce = 64
+	takes      = 32 // of a worker, at least
+)
 
 // work executes blocks until none is left. Where blocks may wait for each other, one that does not come to its end in
 // its turn stays while further ones begin.
@@ -247,8 +292,12 @@ func (w *worker) work() {
 		begun := false
 		if len(active) < most {
 			var number int
-			if number, begun = w.grid.take(); begun {
-				active = append(active, w.begin(number))
+			if number, begun = w.take(); begun {
+				c := w.begin(number)
+				if c == nil {
+					return
+				}
+				active = append(active, c)
 			}
 		}
 		if !begun && len(active) == 0 {
@@ -285,13 +334,13 @@ func (w *worker) work() {
 	}
 }
 
-// resident is how many blocks fit into memory at a time.
+// resident is how many blocks may run at a time: half of the memory that is left is theirs, the rest is for what they
+// do.
 func (g *grid) resident() int {
-	one := max(g.bytes(1)-g.bytes(0), 1)
-	return int(max((cmp.Or(g.launch.MaxMemory, usualMemory)-g.bytes(0))/one, 1))
+	return int(max(g.budget.left()/2/max(g.blockBytes(), 1), 1))
 }
 
-// begin makes a block ready to run.
+// begin makes a block ready to run. It returns nil where there is no memory for it.
 func (w *worker) begin(number int) *cta {
 	g := w.grid
 	var c *cta
@@ -299,6 +348,9 @@ func (w *worker) begin(number int) *cta {
 		c, w.free = w.free[n-1], w.free[:n-1]
 		clear(c.shared)
 	} else {
+		if !g.reserve(g.blockBytes(), forBlocks) {
+			return nil
+		}
 		c = &cta{grid: g, worker: w, shared: make([]byte, g.sharedBytes())}
 		for range (g.threads + warpSize - 1) / warpSize {
 			c.warps = append(c.warps, &warp{})

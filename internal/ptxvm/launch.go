@@ -1,7 +1,6 @@
 package ptxvm
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -50,12 +49,14 @@ type Launch struct {
 	Checks        Checks          // what is looked for; 0 for everything
 	Workers       int             // how many blocks run at the same time; 0 for one per processor
 	MaxSteps      uint64          // instructions of all warps together; 0 for the usual limit
-	MaxMemory     int64           // bytes of buffers and of blocks that run; 0 for the usual limit
+	MaxMemory     int64           // bytes that the launch may use, its buffers among them; 0 for the usual limit
 	Schedules     int             // how many orders of blocks and warps are compared; 0 and 1 for none
 	Seed          uint64          // of the orders beyond forward and reverse
 	Context       context.Context // ends the launch when it is done; nil for never
 	Counters      bool            // count what happens
 	Trace         func(Step)      // told of every instruction, one after the other; nil for nobody
+
+	elsewhere int64 // bytes that other executions of the launch keep meanwhile
 
 	// apart: blocks run at the same time also under Go's race detector, which tells the races of kernels as ours.
 	apart bool
@@ -70,13 +71,14 @@ type Result struct {
 	Counters *Counters // nil where they were not asked for; those of the first order where there are several
 	Written  []bool    // by argument: its buffer was written to, in the first order where there are several
 
-	lastWriter func(arg, offset int) *ins // of a byte of a buffer, as far as it is known; while orders are compared
+	lastWriter func(arg, offset int) *ins // of a byte of a buffer, as far as it is known; of the first of several orders
+	kept       int64                      // bytes that lastWriter keeps
 }
 
-// Limits of a launch that names none: some minutes, and what a small machine has.
+// Limits of a launch that names none: some minutes, and the bytes that a small machine has.
 const (
 	usualSteps  = 4 << 30
-	usualMemory = 4 << 30
+	UsualMemory = 4 << 30
 )
 
 // dynamicStart is where dynamic shared memory begins.
@@ -110,12 +112,13 @@ func (g *grid) prepare() error {
 	if len(l.Args) != len(p.Params) {
 		return bad("", "%d arguments are given, the kernel has %d parameters", len(l.Args), len(p.Params))
 	}
-	if need, limit := g.bytes(1), cmp.Or(l.MaxMemory, usualMemory); need > limit {
-		return g.tooMuch(need, limit)
+	if err := g.afford(); err != nil {
+		return err
 	}
 	for i := range p.variables {
 		v := &p.variables[i]
-		data := append([]byte(nil), v.data...)
+		data := make([]byte, v.size)
+		copy(data, v.data)
 		g.memory.fix(&buffer{name: v.name, base: v.address, data: data, readOnly: v.readOnly})
 	}
 	g.sharedParts = p.sharedParts
@@ -158,11 +161,36 @@ func (g *grid) prepare() error {
 	return nil
 }
 
-// tooMuch is an error about memory in bytes.
-func (g *grid) tooMuch(need, limit int64) error {
-	at := g.prog.File.Position(g.prog.Kernel.Pos)
-	return diag.Errorf(MemoryLimit, "allow more, or make the shapes smaller",
-		"%s needs %d bytes of memory, %d are allowed", g.prog.Kernel.Name, need, limit).At(at)
+// afford reserves the memory of the launch that its blocks share, and sees that there is enough for one of them.
+func (g *grid) afford() error {
+	need := func(n int64, what purpose) error {
+		if !g.budget.reserve(n, what) {
+			return g.tooMuch(n, what)
+		}
+		return nil
+	}
+	tensors, variables := int64(0), int64(0)
+	for i := range g.launch.Args {
+		tensors += int64(len(g.launch.Args[i].Buffer))
+	}
+	for i := range g.prog.variables {
+		variables += int64(g.prog.variables[i].size)
+	}
+	err := need(tensors, forTensors)
+	if err == nil {
+		err = need(g.launch.elsewhere, forCopies)
+	}
+	if err == nil {
+		err = need(variables, forVariables)
+	}
+	one := g.blockBytes()
+	if err == nil {
+		err = need(one, forBlocks)
+	}
+	if err == nil {
+		g.budget.release(one, forBlocks) // they reserve it when they begin
+	}
+	return err
 }
 
 // specialValues compute special registers for a thread.

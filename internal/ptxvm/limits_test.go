@@ -66,7 +66,7 @@ func TestMemoryOfChecks(t *testing.T) {
 	}{{size / 4, AllChecks, MemoryLimit}, {size / 4, NoChecks, ""}, {100, AllChecks, ""}} {
 		l := textLaunch(1, 1)
 		l.Args[1].Buffer, l.Args[3].Value = make([]byte, size), word(c.words)
-		l.Checks, l.MaxMemory = c.checks, 2*size
+		l.Checks, l.MaxMemory = c.checks, 2*size+size/2 // the buffer, a copy of it, and some
 		if _, err := p.Run(l); diag.CodeOf(err) != c.want {
 			t.Errorf("%d words with checks %b: %v, want %q", c.words, c.checks, err, c.want)
 		}

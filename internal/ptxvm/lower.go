@@ -32,6 +32,7 @@ type lowering struct {
 	slots     map[*ptx.Register]ref
 	consts    map[constantKey]ref
 	symbols   map[symbolKey]symbol
+	shared    map[sharedVariable]bool // that the kernel uses
 	functions map[*ptx.Function]*lowered
 	todo      []*ptx.Function
 	calls     []callSite
@@ -87,8 +88,9 @@ func (l *lowering) fail(at ptx.Pos, hint, format string, args ...any) {
 func (l *lowering) program() error {
 	l.module = moduleBase
 	l.kernelParams()
-	l.moduleVariables()
 	l.takenAddresses()
+	l.shared = l.usedShared()
+	l.moduleVariables()
 	l.function(l.prog.Kernel)
 	for len(l.todo) > 0 && l.err == nil {
 		fn := l.todo[0]
@@ -96,7 +98,9 @@ func (l *lowering) program() error {
 		l.function(fn)
 	}
 	for _, i := range l.inits {
-		l.initial(i.v, i.init, l.prog.variables[i.index].data)
+		v := &l.prog.variables[i.index]
+		v.data = make([]byte, min(v.size, values(i.init)*typeBytes(i.v.Type)))
+		l.initial(i.v, i.init, v.data)
 	}
 	l.connect()
 	if l.err != nil {
@@ -152,10 +156,12 @@ func (l *lowering) kernelParams() {
 		end = at + size
 	}
 	l.prog.paramBytes = end
+	if end > maxParams && l.err == nil {
+		l.fail(l.prog.Kernel.Pos, "", "%s has %d bytes of parameters; the limit is %d", l.prog.Kernel.Name, end, maxParams)
+	}
 }
 
-// moduleVariables gives all variables of the module their places. Shared ones that no function of the kernel uses have
-// a place, too: their sizes are small.
+// moduleVariables gives the variables of the module their places.
 func (l *lowering) moduleVariables() {
 	for _, item := range l.file.Items {
 		v, ok := item.(*ptx.Variable)
@@ -187,6 +193,11 @@ func (l *lowering) declare(v *ptx.Variable) {
 			if n := len(l.prog.sharedParts); n > 0 {
 				at = alignUp(int(l.prog.sharedParts[n-1].to)+sharedGap, align)
 			}
+			if l.shared[key] {
+				l.prog.sharedStatic = alignUp(l.prog.sharedStatic, align) + size
+			} else if at+size > maxStaticShared { // another kernel of the module uses it
+				continue
+			}
 			l.symbols[key] = symbol{sharedSpace, uint64(at), size}
 			l.prog.sharedParts = append(l.prog.sharedParts, sharedPart{n.Name, extent{uint64(at), uint64(at + size)}})
 		case globalSpace, constSpace:
@@ -194,9 +205,13 @@ func (l *lowering) declare(v *ptx.Variable) {
 				continue
 			}
 			at := (l.module + uint64(align) - 1) / uint64(align) * uint64(align)
+			if at+uint64(size)+variableGap > heapBase {
+				l.fail(v.Pos, "", "the variables of the module have more than %s", byteText(heapBase-moduleBase))
+				return
+			}
 			l.symbols[key] = symbol{globalSpace, at, size}
 			l.module = at + uint64(size) + variableGap
-			l.prog.variables = append(l.prog.variables, variable{n.Name, at, make([]byte, size), v.Space == "const"})
+			l.prog.variables = append(l.prog.variables, variable{n.Name, at, size, nil, v.Space == "const"})
 			if n.Init != nil {
 				l.inits = append(l.inits, initial{v, n.Init, len(l.prog.variables) - 1})
 			}
@@ -215,10 +230,10 @@ const dynamicShared = math.MaxUint64
 
 // initial writes one initial value, or a list, and returns how many bytes it filled.
 func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
-	if in.List != nil {
+	if in.IsList() {
 		n := 0
-		for i := range in.List {
-			n += l.initial(v, &in.List[i], data[min(n, len(data)):])
+		for e := range in.Elements() {
+			n += l.initial(v, e, data[min(n, len(data)):])
 		}
 		return n
 	}
@@ -239,6 +254,18 @@ func (l *lowering) initial(v *ptx.Variable, in *ptx.Init, data []byte) int {
 		putBytes(data, value, size)
 	}
 	return size
+}
+
+// values is how many values an initial value has.
+func values(in *ptx.Init) int {
+	if !in.IsList() {
+		return 1
+	}
+	n := 0
+	for e := range in.Elements() {
+		n += values(e)
+	}
+	return n
 }
 
 // initialAddress is the address of a variable or a function in an initial value. Variables of the module have the same

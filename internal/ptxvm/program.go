@@ -32,6 +32,7 @@ type Program struct {
 	slots            map[*ptx.Register]ref // for reports
 	paramBytes       int
 	sharedParts      []sharedPart // static variables
+	sharedStatic     int          // bytes of them, as a GPU lays them out
 	sharedDynamic    bool         // it declares shared memory whose size a launch gives
 	dynamicAlign     int          // of that memory, in bytes
 	localBytes       int          // per thread: arrays, and parameters of functions
@@ -73,7 +74,8 @@ type constant struct {
 type variable struct {
 	name     string
 	address  uint64
-	data     []byte // initial values
+	size     int
+	data     []byte // initial values, as far as they go; the rest is zero
 	readOnly bool
 }
 

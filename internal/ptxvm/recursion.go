@@ -39,7 +39,7 @@ func (l *lowering) callees(fn *ptx.Function) (list []*ptx.Function) {
 			continue
 		}
 		target := &in.Args[0]
-		if target.Kind == ptx.GroupArg {
+		if target.Kind == ptx.GroupArg && len(in.Args) > 1 {
 			target = &in.Args[1]
 		}
 		if target.Func != nil {
@@ -117,6 +117,9 @@ func (f *frame) fill(l *lowering) {
 func (b *builder) keep(f *frame) {
 	b.emit(ins{d: noRef, flow: unchanged, run: func(w *warp, in *ins) {
 		for lane := range w.lanes() {
+			if len(w.saved[lane]) == cap(w.saved[lane]) && !w.growSaved(lane, f) {
+				return
+			}
 			if len(w.saved[lane]) == maxDepth {
 				w.stop(in, lane, OutOfBoundsWrite, "%d calls of functions that call themselves are open: the stack is full",
 					maxDepth)
@@ -125,6 +128,21 @@ func (b *builder) keep(f *frame) {
 			w.saved[lane] = append(w.saved[lane], f.of(w, lane))
 		}
 	}})
+}
+
+// growSaved makes room for frames of a lane. It reports false, and the launch ends, where there is no memory for them.
+func (w *warp) growSaved(lane int, f *frame) bool {
+	const more, fixed = 64, 80 // frames at a time; bytes of one beside values, bytes, and a flag for each of them
+	bytes := 0
+	for _, m := range f.mem {
+		bytes += 2 * int(m.size)
+	}
+	n := len(w.saved[lane])
+	if !w.cta.grid.reserve(int64(more*(fixed+9*len(f.slots)+bytes)), forBlocks) {
+		return false
+	}
+	w.saved[lane] = append(make([]saved, 0, n+more), w.saved[lane]...)
+	return true
 }
 
 // unchanged is for instructions that say themselves what is defined.

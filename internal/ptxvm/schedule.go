@@ -2,11 +2,10 @@ package ptxvm
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
-	"gpuemu/internal/diag"
 	"gpuemu/internal/rng"
 )
 
@@ -15,6 +14,7 @@ import (
 // order is an order of blocks and warps. The zero value is the usual one, in which blocks may run at the same time.
 type order struct {
 	fixed   bool // blocks run one after the other
+	first   bool // of those that are compared
 	reverse bool
 	blocks  []int // a permutation, nil for none
 	seed    uint64
@@ -22,7 +22,7 @@ type order struct {
 
 // orderNumber makes the orders that are compared: forward, reverse, and those that a seed decides.
 func orderNumber(i int, seed uint64, blocks int) order {
-	o := order{fixed: true, reverse: i == 1}
+	o := order{fixed: true, first: i == 0, reverse: i == 1}
 	if i > 1 {
 		o.seed = seed + uint64(i)
 		o.blocks = make([]int, blocks)
@@ -76,11 +76,16 @@ func (o *order) String() string {
 // compareSchedules executes a launch in several orders from the same memory, and reports buffers whose bits differ.
 // Buffers are left as the first order makes them, and its findings come first.
 func (p *Program) compareSchedules(l *Launch) (*Result, error) {
-	const perBlock = 8 // bytes of an order
-	if limit := cmp.Or(l.MaxMemory, usualMemory); int64(l.Grid.Count()) > limit/perBlock {
-		return nil, diag.Errorf(MemoryLimit, "make the grid smaller, or compare no orders",
-			"an order of %d blocks needs more than %d bytes of memory", l.Grid.Count(), limit).At(
-			p.File.Position(p.Kernel.Pos))
+	const perBlock = 8                                                 // bytes of an order
+	copies := int64(min(l.Grid.Count(), math.MaxInt32<<10)) * perBlock // no overflow, and beyond any budget
+	for i := range l.Args {
+		copies += 2 * int64(len(l.Args[i].Buffer)) // as they were, and as another order leaves them
+	}
+	first := *l
+	first.elsewhere += copies
+	l = &first
+	if _, err := p.newGrid(l, order{}); err != nil { // before anything is copied
+		return nil, err
 	}
 	start := make([][]byte, len(l.Args))
 	for i := range l.Args {
@@ -106,6 +111,7 @@ func (p *Program) compareSchedules(l *Launch) (*Result, error) {
 	}
 	collect(result, 0)
 	again := *l
+	again.elsewhere += result.kept
 	again.Args = slices.Clone(l.Args)
 	for k := 1; k < l.Schedules; k++ {
 		for i := range again.Args {

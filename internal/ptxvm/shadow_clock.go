@@ -32,8 +32,14 @@ type flatClock struct {
 }
 
 // clockLimit is how many clocks a launch makes before it becomes coarse: from then on, whoever publishes something
-// publishes all that anybody did. Races may be missed then, and memory stays bounded (about 150 bytes a clock).
+// publishes all that anybody did. Races may be missed then, and memory stays bounded.
 const clockLimit = 1 << 20
+
+// Clocks are reserved in the memory of the launch by the chunk; clockBytes is one with its links.
+const (
+	clockChunk = 1 << 12
+	clockBytes = 160
+)
 
 // flattenAt is how many clocks a search visits before it makes a table.
 const flattenAt = 64
@@ -160,6 +166,9 @@ func (r *racing) newClock(c clock) *clock {
 			r.coarse = &clock{all: true, stamp: r.stamp}
 		}
 		return r.coarse
+	}
+	if r.clocks%clockChunk == 0 {
+		r.grid.reserve(clockChunk*clockBytes, forChecks) // where it fails, the launch ends
 	}
 	r.clocks++
 	return &c

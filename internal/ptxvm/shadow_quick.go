@@ -101,30 +101,30 @@ func (x *warpShadow) quickStore(w *warp, in *ins, s *sweep, size int) bool {
 		return false
 	}
 	if checks.uninit {
-		if known := x.knownOf(s); known != nil {
-			s.mark(w, known, size)
-		}
+		x.sweptWritten(w, s, size)
 	}
 	x.judged = true
 	return true
 }
 
-// knownOf are the bytes of a sweep's memory that are defined; nil where all are.
-func (x *warpShadow) knownOf(s *sweep) bitset {
+// sweptWritten marks the bytes of a store as defined.
+func (x *warpShadow) sweptWritten(w *warp, s *sweep, size int) {
 	if s.space == sharedSpace {
-		return x.block.shared
+		s.mark(w, x.block.shared, size)
+	} else if s.buffer != nil && x.block.worker.buffers[s.buffer.index] != nil {
+		x.block.worker.buffers[s.buffer.index].sweep(w, s, size)
 	}
-	if s.buffer == nil {
-		return nil
-	}
-	return x.block.worker.buffers[s.buffer.index]
 }
 
 func (x *warpShadow) sweptDefined(w *warp, s *sweep, size int) bool {
-	known := x.knownOf(s)
+	known := x.block.shared
+	if s.space != sharedSpace {
+		if s.buffer == nil || s.buffer.arg == nil || !s.buffer.arg.Uninitialised {
+			return true
+		}
+		return x.block.worker.buffers[s.buffer.index].swept(w, s, size)
+	}
 	switch {
-	case known == nil || s.buffer != nil && !s.buffer.arg.Uninitialised:
-		return true
 	case s.like&uniform != 0:
 		return known.all(w.at[0], size)
 	case s.like&side != 0 && size == 4:

@@ -23,7 +23,7 @@ type racing struct {
 	stamp uint32
 	runs  []turn
 	pages [][]*page             // by buffer
-	bytes int64                 // of pages
+	spare *page                 // what is entered when the budget is used up, until the worker stops
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	released map[wordKey]*released // of buffers
@@ -57,6 +57,9 @@ func (r *racing) release() {
 	}
 	r.pages = nil
 }
+
+// raceBytes is the memory of the states of a block's shared memory.
+func raceBytes(shared int64) int64 { return (shared + 3) / 4 * stateBytes }
 
 // blockRacing is the state of a block.
 type blockRacing struct {
@@ -158,10 +161,14 @@ func (r *blockRacing) page(buffer int, word uint64) *page {
 	pages := r.worker.pages[buffer]
 	p := pages[word/pageWords]
 	if p == nil {
+		if !r.worker.grid.reserve(pageWords*stateBytes, forChecks) {
+			if r.worker.spare == nil {
+				r.worker.spare = new(page)
+			}
+			return r.worker.spare
+		}
 		p = freePages.Get().(*page)
 		pages[word/pageWords] = p
-		r.worker.bytes += pageWords * stateBytes
-		r.worker.grid.afford(r.worker.bytes)
 	}
 	return p
 }
@@ -405,18 +412,21 @@ func (r *blockRacing) between(x *accessing, verb, past string, old *former, valu
 	if there != nil {
 		pair = [2]int32{min(in.index, there.index), max(in.index, there.index)}
 	}
+	if known := r.worker.pairs[pair]; known != nil {
+		known.Count++
+		return
+	}
 	why := r.unsynchronized(w, t.lane, old)
 	if value != nil && !value.used {
 		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old, why: why})
 		return
 	}
-	if known := r.worker.pairs[pair]; known != nil {
-		known.Count++
-		return
-	}
 	f := w.raceWith(in, t, verb, past, old, why)
 	f.Operands = w.operands(in, t.lane)
 	r.worker.pairs[pair] = f
+	if r.worker.following != nil {
+		r.worker.following.confirmed(pair, g)
+	}
 }
 
 // seen reports whether a lane has read, by relaxed accesses, what was published after an access. That orders strong

@@ -8,7 +8,7 @@ import "math/bits"
 type shadow struct {
 	uninit, race bool
 	async        bool
-	buffers      []bitset // bytes that are defined, by buffer; nil where all are
+	buffers      []*marks // bytes that are defined, by buffer; nil where all are
 	racing       racing
 }
 
@@ -66,10 +66,10 @@ func (g *grid) newShadow() *shadow {
 	if !s.uninit && !s.race && !s.async {
 		return nil
 	}
-	s.buffers = make([]bitset, len(g.memory.buffers))
+	s.buffers = make([]*marks, len(g.memory.buffers))
 	for i, b := range g.memory.buffers {
 		if s.uninit && b.arg != nil && (b.arg.Uninitialised || b.arg.Role == Out) {
-			s.buffers[i] = newBitset(len(b.data))
+			s.buffers[i] = newMarks(g, len(b.data))
 		}
 	}
 	s.racing = newRacing(g)
@@ -82,11 +82,20 @@ func (s *shadow) merge(other *shadow) {
 		return
 	}
 	for i := range s.buffers {
-		for j, x := range other.buffers[i] {
-			s.buffers[i][j] |= x
-		}
+		s.buffers[i].merge(other.buffers[i])
 	}
 	s.racing.merge(&other.racing)
+}
+
+// release gives back what other launches can use.
+func (s *shadow) release() {
+	if s == nil {
+		return
+	}
+	for _, m := range s.buffers {
+		m.release()
+	}
+	s.racing.release()
 }
 
 func (s *shadow) newBlock(c *cta) *blockShadow {
@@ -94,7 +103,9 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 		return nil
 	}
 	b := &blockShadow{worker: s, cta: c, shared: newBitset(len(c.shared))}
-	b.arriving, b.leaving = newBitset(len(c.shared)), newBitset(len(c.shared))
+	if c.grid.prog.copies || c.grid.prog.products {
+		b.arriving, b.leaving = newBitset(len(c.shared)), newBitset(len(c.shared))
+	}
 	if s.async && c.grid.prog.proxies {
 		b.reading, b.proxy = make([]int16, len(c.shared)/pieceBytes+1), newProxyState(len(c.warps), len(c.shared))
 	}

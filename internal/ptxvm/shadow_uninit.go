@@ -3,6 +3,8 @@ package ptxvm
 import (
 	"fmt"
 	"math/bits"
+
+	"gpuemu/internal/ptx"
 )
 
 // This file implements the check for values that were never set. They may be moved and computed with: what a kernel
@@ -148,7 +150,7 @@ func (x *warpShadow) set(t *touch, defined bool) {
 		x.local.mark(uint64(t.lane*x.stride)+t.offset, len(t.data), defined)
 	case globalSpace, genericSpace, constSpace:
 		if known := x.block.worker.buffers[t.buffer.index]; known != nil { // what is written there is reported, once
-			known.mark(t.offset, len(t.data), true)
+			known.mark(t.offset, len(t.data))
 		}
 	}
 }
@@ -289,9 +291,14 @@ func (w *worker) unwritten() {
 		f := &Finding{Class: Unwritten, Count: n, Buffer: b.name, Address: b.base + uint64(first*size), Message: fmt.Sprintf(
 			"%d of %d %s of %s are never written, the first is number %d", n, (len(b.data)+size-1)/size, what, b.name, first)}
 		f.PTX = w.grid.prog.File.Position(w.grid.prog.Kernel.Pos)
+		var near *ptx.Instr
 		if in := w.shadow.racing.lastWriter(w.grid.prog, b, first*size); in != nil {
-			f.PTX, f.Source = w.grid.prog.place(in.src)
+			near = in.src
+			f.PTX, f.Source = w.grid.prog.place(near)
 			f.Message += ", the one next to it is written here"
+		}
+		if why := w.skipped(b, near); why != "" {
+			f.Message += "; " + why
 		}
 		f.block, f.order = w.grid.launch.Grid.Count(), b.index
 		w.findings.add(findingKey{class: Unwritten, other: b.name}, f)

@@ -26,6 +26,9 @@ import (
 type suspects struct {
 	shared  bool
 	buffers []bool // by index; nil where there is none
+
+	pairs  map[[2]int32]bool // races with a load that no use has confirmed yet
+	byLoad map[int32]int     // how many of them there are, by instruction; 0 for those that are settled
 }
 
 // any reports whether there is some.
@@ -56,6 +59,27 @@ type following struct {
 	*suspects
 	reads map[wordKey][]followed
 	live  int // values, and races that wait for their use
+	paid  int // of them, memory is reserved for
+}
+
+// Values are about followedBytes large, with their place in maps. Memory for them is reserved for many at a time.
+const (
+	followedBytes = 256
+	followedChunk = 1 << 12
+)
+
+// pay reports whether there is memory for one more value.
+func (f *following) pay(g *grid) bool {
+	if f.live >= followLimit {
+		return false
+	}
+	if f.live >= f.paid {
+		if !g.budget.reserve(followedChunk*followedBytes, forChecks) {
+			return false
+		}
+		f.paid += followedChunk
+	}
+	return true
 }
 
 // followLimit is how many values are followed at a time: about half a gigabyte of them. Loads beyond it are taken to be
@@ -107,11 +131,79 @@ func (r *blockRacing) key(w *warp, t *touch, word uint64) wordKey {
 	return wordKey{-1, uint32(w.cta.number) + 1, word}
 }
 
-// runFollowing executes a launch a second time.
-func (p *Program) runFollowing(l *Launch, o order, s *suspects) (*Result, error) {
-	again := *l
-	again.Trace = nil // it has been told
-	return p.runTogether(&again, o, s)
+// confirm executes a launch a second time, after workers have executed it once from memory as it was before, and
+// returns its result. The second execution ends as soon as every race that the first one has seen is confirmed: a
+// kernel that lacks a barrier costs little more than one that has it. The first result then is the one that counts.
+func (p *Program) confirm(g *grid, workers []*worker, before [][]byte, s *suspects) (*Result, error) {
+	again := *g.launch
+	again.Trace = nil // it has been reported
+	for _, w := range workers {
+		s.open(p, w.shadow.racing.pairs)
+	}
+	first := g.finish(workers)
+	if first.lastWriter == nil {
+		release(workers)
+	} else {
+		again.elsewhere += first.kept
+	}
+	g.swap(before)
+	second, err := p.runTogether(&again, g.order, s)
+	if second != nil || err != nil {
+		return second, err
+	}
+	g.swap(before)
+	return first, nil
+}
+
+// swap exchanges memory with a copy of it, as far as there is one.
+func (g *grid) swap(copies [][]byte) {
+	var part [4096]byte
+	for i, b := range g.memory.buffers {
+		for at := 0; at < len(copies[i]); {
+			n := copy(part[:], b.data[at:])
+			copy(b.data[at:], copies[i][at:][:n])
+			at += copy(copies[i][at:], part[:n])
+		}
+	}
+}
+
+// open adds races that are to be confirmed: those with a load.
+func (s *suspects) open(p *Program, pairs map[[2]int32]*Finding) {
+	for pair := range pairs {
+		loading := false
+		for _, at := range pair {
+			loading = loading || at >= 0 && p.code[at].facts.rule == loads
+		}
+		if loading {
+			if s.pairs == nil {
+				s.pairs, s.byLoad = map[[2]int32]bool{}, map[int32]int{}
+			}
+			if !s.pairs[pair] {
+				s.pairs[pair] = true
+				for _, at := range pair {
+					s.byLoad[at]++
+				}
+			}
+		}
+	}
+}
+
+// confirmed notes that a race was reported in the second execution.
+func (f *following) confirmed(pair [2]int32, g *grid) {
+	if !f.pairs[pair] {
+		return
+	}
+	delete(f.pairs, pair)
+	for _, at := range pair {
+		f.byLoad[at]--
+	}
+	g.enough = len(f.pairs) == 0
+}
+
+// settled reports whether all races of a load that was seen to race are confirmed: its values need not be followed.
+func (f *following) settled(in *ins) bool {
+	open, raced := f.byLoad[in.index]
+	return raced && open == 0
 }
 
 // suspectsOf is what workers suspect together; nil for nothing, and where it has been followed.
@@ -145,22 +237,27 @@ func (g *grid) restore(before [][]byte) {
 	}
 }
 
-// copies are the buffers of a launch as they are; nil for those that nobody is to write.
-func (g *grid) copies() [][]byte {
-	before := make([][]byte, len(g.memory.buffers))
+// copies are the buffers of a launch as they are; nil for those that nobody is to write. It reports false where there
+// is no memory for them.
+func (g *grid) copies() (before [][]byte, ok bool) {
+	before = make([][]byte, len(g.memory.buffers))
 	for i, b := range g.memory.buffers {
-		if b.arg != nil && !b.unwritten {
-			before[i] = bytes.Clone(b.data)
+		if b.arg == nil || b.unwritten {
+			continue
 		}
+		if !g.reserve(int64(len(b.data)), forCopies) {
+			return nil, false
+		}
+		before[i] = bytes.Clone(b.data)
 	}
-	return before
+	return before, true
 }
 
 // take makes the values of a load, one for each lane that loads from suspect memory.
 func (x *warpShadow) take(in *ins) (now held) {
 	fw := x.block.racing.worker.following
 	for i := range x.touches {
-		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && fw.live < followLimit {
+		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && !fw.settled(in) && fw.pay(x.block.cta.grid) {
 			fw.live++
 			x.block.racing.made++
 			now[t.lane] = &loaded{}
@@ -172,6 +269,10 @@ func (x *warpShadow) take(in *ins) (now held) {
 // follow says what an instruction that has been executed does with values that are followed.
 func (x *warpShadow) follow(w *warp, in *ins) {
 	f := &in.facts
+	if g := w.cta.grid; g.enough {
+		w.cta.stopped = true
+		return
+	}
 	for _, at := range f.address {
 		x.use(at, w.mask)
 	}
@@ -373,6 +474,7 @@ func (r *blockRacing) used(v *loaded) {
 				known.Count++
 			} else {
 				r.worker.pairs[race.pair] = race.finding(r)
+				r.worker.following.confirmed(race.pair, r.worker.grid)
 			}
 		}
 		open = append(open, v.from...)

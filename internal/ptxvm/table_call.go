@@ -61,8 +61,8 @@ func (l *lowering) takenInit(in *ptx.Init) {
 	if in.Value.Func != nil {
 		l.functionAddress(in.Value.Func)
 	}
-	for i := range in.List {
-		l.takenInit(&in.List[i])
+	for e := range in.Elements() {
+		l.takenInit(e)
 	}
 }
 

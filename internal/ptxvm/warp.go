@@ -34,6 +34,7 @@ type warp struct {
 
 	shadow *warpShadow // nil where no check needs one
 	watch  *watch      // nil where nobody counts
+	ways   []ways      // by instruction; nil where nobody asks why something was not written
 	async  [asyncKinds][warpSize]queue
 	copies bool // there are or were some of them
 
@@ -73,7 +74,7 @@ func (w *warp) lanes() iter.Seq[int] {
 // reset makes a warp ready for a block.
 func (w *warp) reset(c *cta, index int) {
 	p := c.grid.prog
-	w.cta, w.index, w.steps, w.watch = c, index, 0, c.worker.watch
+	w.cta, w.index, w.steps, w.watch, w.ways = c, index, 0, c.worker.watch, c.worker.ways
 	first := w.r32 == nil
 	if first {
 		w.r32, w.r64, w.p = make([]lanes32, p.n32), make([]lanes64, p.n64), make([]uint32, p.nPreds)
@@ -168,6 +169,9 @@ func (w *warp) run(steps int) {
 				mask &= w.p[in.guard.index()] ^ in.guardFlip
 				if w.shadow != nil {
 					w.shadow.guard(w, in, p.mask)
+				}
+				if w.ways != nil {
+					w.noteWays(p.pc, p.mask, mask)
 				}
 			}
 			w.steps++

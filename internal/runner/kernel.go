@@ -30,7 +30,8 @@ type KernelSpec struct {
 	Dir    string // that paths are relative to
 	// DTypes are those that will be asked for: where there is one kernel per number format, each must be there.
 	DTypes  []dtype.DType
-	Workers int // blocks at once; 0: one per processor
+	Workers int             // blocks at once; 0: one per processor
+	Pool    *emulation.Pool // of memory for launches; nil: no limit
 	Timeout time.Duration
 	Tools   func(context.Context) *cudatool.Tools // nil: those that are installed
 }
@@ -226,7 +227,7 @@ func (r *kernelRunner) launch(ctx context.Context, prog *ptxvm.Program, l *launc
 	limited, cancel := context.WithTimeout(ctx, r.spec.Timeout)
 	defer cancel()
 	doc, err := emulation.Run(limited, prog, &l.Case, emulation.Options{Checks: c.Look, Schedules: c.Schedules,
-		Budget: c.Budget, Workers: r.spec.Workers})
+		Budget: c.Budget, Memory: c.Memory, Pool: r.spec.Pool, Workers: r.spec.Workers})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

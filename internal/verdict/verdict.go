@@ -97,12 +97,14 @@ const (
 	Trap              Reason = "trap"
 	Uninitialised     Reason = "uninit"
 	Unwritten         Reason = "unwritten"
+	ResourceLimit     Reason = "resource_limit"
 )
 
 // FindingReasons returns the reasons that are findings, the one that explains most first.
 func FindingReasons() []Reason {
-	return []Reason{Overrun, OutOfBoundsWrite, OutOfBoundsRead, Misaligned, Race, AsyncHazard, BarrierDivergence, BadMask,
-		Deadlock, Assertion, Trap, Uninitialised, Unwritten, NotFullyWritten, InputModified, Nondeterministic}
+	return []Reason{ResourceLimit, Overrun, OutOfBoundsWrite, OutOfBoundsRead, Misaligned, Race, AsyncHazard,
+		BarrierDivergence, BadMask, Deadlock, Assertion, Trap, Uninitialised, Unwritten, NotFullyWritten, InputModified,
+		Nondeterministic}
 }
 
 // The reasons of Error: what a candidate did on a valid case.

@@ -19,6 +19,7 @@ type EmulateHeader struct {
 	Checks    string `json:"checks,omitempty"`    // all (default), none, or some of bounds,uninit,race,barrier,async
 	Schedules int    `json:"schedules,omitempty"` // orders of blocks and warps that are compared; 0: one
 	Budget    uint64 `json:"budget,omitempty"`    // instructions of warps; 0: the usual limit
+	Memory    string `json:"memory,omitempty"`    // that the launch may use: 6GiB, 512MiB or bytes; "": the usual limit
 	Counters  bool   `json:"counters,omitempty"`
 	Arch      string `json:"arch,omitempty"`     // whose tensor cores are followed; "": the module's .target
 	SFU       string `json:"sfu,omitempty"`      // worst+ or worst-: ends of the bounds of approximate instructions

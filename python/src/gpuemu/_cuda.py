@@ -63,7 +63,7 @@ class CudaKernel:
         return result
 
 
-_OPTIONS = {"checks", "schedules", "budget", "counters", "sfu", "contract", "bounds"}
+_OPTIONS = {"checks", "schedules", "budget", "counters", "sfu", "contract", "bounds", "memory"}
 
 
 def cuda_kernel(
@@ -82,7 +82,7 @@ def cuda_kernel(
         arch: what is compiled for.
         flags: further arguments of the compiler.
         client: a client to use; default: one of its own.
-        **options: checks, schedules, budget, counters, sfu, contract and bounds as of Client.emulate.
+        **options: checks, schedules, budget, counters, sfu, contract, bounds and memory as of Client.emulate.
     """
     unknown = sorted(set(options) - _OPTIONS)
     if unknown:

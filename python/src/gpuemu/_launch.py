@@ -357,6 +357,8 @@ def emulate(
 ) -> EmulationResult:  # fmt: skip
     """Client.emulate: options are members of the request, those that are None are left out."""
     module = {**module_of(ptx), **{k: v for k, v in options.items() if v is not None}}
+    if "memory" in module:
+        module["memory"] = str(module["memory"])
     launch = Launch(module, sizes(grid), sizes(block), bounds)
     named: Mapping[Any, Any] = args if isinstance(args, Mapping) else dict(enumerate(args))
     unknown = [name for name in outputs if name not in named]

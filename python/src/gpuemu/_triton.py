@@ -53,7 +53,7 @@ class emulated_triton(contextlib.ContextDecorator):
     Args:
         target: what is compiled for: "sm_80" (default), "sm_90" and so on.
         client: a client to use; default: one of its own.
-        checks, schedules, budget, counters, sfu, contract, bounds: as of Client.emulate.
+        checks, schedules, budget, counters, sfu, contract, bounds, memory: as of Client.emulate.
         findings: "raise" (default), or "collect" to go on and leave them in the attribute findings. A kernel that is
             not executed is raised in any case.
         autotune: "first" (default): the first configuration that fits is executed, nothing is timed; "all": the others
@@ -70,7 +70,7 @@ class emulated_triton(contextlib.ContextDecorator):
     def __init__(
         self, target: str = "sm_80", *, client: Client | None = None, checks: str = "all", schedules: int = 1,
         budget: int | None = None, counters: bool = False, sfu: str | None = None, contract: bool = False,
-        bounds: str = "view", findings: str = "raise", autotune: str = "first",
+        bounds: str = "view", findings: str = "raise", autotune: str = "first", memory: str | int | None = None,
     ) -> None:  # fmt: skip
         capability = target[3:].rstrip("af") if target.startswith("sm_") else ""
         if not capability.isdigit():
@@ -86,7 +86,7 @@ class emulated_triton(contextlib.ContextDecorator):
         self._bounds = bounds
         self._client = client
         options = {"checks": checks, "schedules": schedules, "budget": budget, "counters": counters, "sfu": sfu,
-                   "contract": contract}  # fmt: skip
+                   "contract": contract, "memory": memory}  # fmt: skip
         self._options = {k: v for k, v in options.items() if v is not None}
         self._undo: list[contextlib.ExitStack] = []
 

@@ -609,6 +609,7 @@ class Client:
         block: int | Sequence[int], args: Sequence[Any] | Mapping[str, Any], outputs: Sequence[Any] = (),
         shared: int = 0, checks: str = "all", schedules: int = 1, budget: int | None = None, counters: bool = False,
         arch: str | None = None, sfu: str | None = None, contract: bool = False, bounds: str = "view",
+        memory: str | int | None = None,
     ) -> EmulationResult:  # fmt: skip
         """Executes one launch of a compiled kernel on the CPU, on arrays of this process.
 
@@ -630,6 +631,7 @@ class Client:
             contract: whether products are fused with additions where PTX leaves it open.
             bounds: "view": what lies outside of the arrays is out of bounds; "storage": outside of the memory that
                 they are views of.
+            memory: memory that the launch may use, as "6GiB" or in bytes; default: 4 GiB.
 
         Returns:
             what was found; result.check() raises it. A kernel that is not executed here has the status "not_run".
@@ -638,7 +640,8 @@ class Client:
             ClientError: the launch does not fit the kernel, or the text is no PTX.
         """
         options = {"entry": entry, "dynamic_shared": shared, "checks": checks, "schedules": schedules, "budget": budget,
-                   "counters": counters, "arch": arch, "sfu": sfu, "contract": contract}  # fmt: skip
+                   "counters": counters, "arch": arch, "sfu": sfu, "contract": contract,
+                   "memory": memory}  # fmt: skip
         return _launch.emulate(self, ptx, options, grid, block, args, outputs, bounds)
 
     def compile_cuda(

@@ -1,0 +1,129 @@
+package ptxvm
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"gpuemu/internal/diag"
+	"gpuemu/internal/ptx"
+)
+
+// This file implements tests of the memory of launches.
+
+// TestBudget: what is reserved, what is left, and what is given back.
+func TestBudget(t *testing.T) {
+	b := &budget{limit: 100}
+	for _, step := range []struct {
+		n    int64
+		what purpose
+		ok   bool
+	}{{60, forTensors, true}, {41, forChecks, false}, {40, forChecks, true}, {1, forBlocks, false}} {
+		if ok := b.reserve(step.n, step.what); ok != step.ok {
+			t.Errorf("reserve(%d, %s) = %v, want %v", step.n, purposeNames[step.what], ok, step.ok)
+		}
+	}
+	if b.release(40, forChecks); b.left() != 40 || b.peak.Load() != 100 || b.used[forChecks].Load() != 0 {
+		t.Errorf("%d bytes are left, at most %d were used, %d by checks", b.left(), b.peak.Load(), b.used[forChecks].Load())
+	}
+}
+
+// declaring is a kernel with declarations in front of it and in it.
+func declaring(t *testing.T, target, module, body string) *Program {
+	t.Helper()
+	f, err := ptx.Parse("k.ptx", ".version 8.0\n.target "+target+"\n.address_size 64\n"+module+
+		".visible .entry k(.param .u64 p)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<4>;\n"+body+"\nret;\n}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Load(f, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestBeyond: a launch that asks for more than a GPU of the target has is a finding, and nothing is executed; what
+// other kernels of the module use does not count.
+func TestBeyond(t *testing.T) {
+	const store = "ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], 1;"
+	for _, tt := range []struct {
+		name, target, module, body string
+		dynamic                    int
+		says                       string // "": the launch is executed
+	}{
+		{"static", "sm_90", ".shared .b8 s[49153];", "mov.u32 %r1, s;", 0,
+			"k has 49153 bytes of static shared memory; the limit is 49152"},
+		{"static of 500 MB", "sm_90", ".shared .b8 s[500000000];", "mov.u32 %r1, s;", 0, "k has 500000000 bytes"},
+		{"just fits", "sm_90", ".shared .b8 s[49152];", "mov.u32 %r1, s;", 0, ""},
+		{"of another kernel", "sm_90", ".shared .b8 s[500000000];", "", 0, ""},
+		{"dynamic", "sm_75", ".extern .shared .b8 s[];", "mov.u32 %r1, s;", 65537,
+			"a block needs 65537 bytes of shared memory (0 static, 65537 dynamic); the limit on sm_75 is 65536"},
+		{"dynamic fits", "sm_75", ".extern .shared .b8 s[];", "mov.u32 %r1, s;", 65536, ""},
+		{"both", "sm_86", ".shared .b8 s[1024];", "mov.u32 %r1, s;", 100353,
+			"a block needs 101377 bytes of shared memory (1024 static, 100353 dynamic); the limit on sm_86 is 101376"},
+		{"both fit", "sm_86", ".shared .b8 s[1024];", "mov.u32 %r1, s;", 100352, ""},
+		{"a newer one", "sm_90a", ".shared .b8 s[1024];", "mov.u32 %r1, s;", 100353, ""},
+		{"an older one", "sm_60", "", "", 49153, "the limit on sm_60 is 49152"},
+		{"local", "sm_90", "", ".local .b8 l[524289]; mov.u32 %r1, l;", 0,
+			"a thread needs 524289 bytes of local memory; the limit is 524288"},
+	} {
+		p := declaring(t, tt.target, tt.module, tt.body+store)
+		l := &Launch{Grid: line(1), Block: line(1), DynamicShared: tt.dynamic, Args: []Arg{{Buffer: make([]byte, 4)}}}
+		r, err := p.Run(l)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		ran := l.Args[0].Buffer[0] == 1
+		if says := list(r); ran == (tt.says != "") || !strings.Contains(says, tt.says) || tt.says == "" && says != "" ||
+			tt.says != "" && r.Findings[0].Class != ResourceLimit {
+			t.Errorf("%s: executed %v, %q, want %q", tt.name, ran, says, tt.says)
+		}
+	}
+}
+
+// TestOutOfMemory: modules and launches that need more memory than there is are refused before it is allocated, with
+// what they need, the limit, and how to raise it.
+func TestOutOfMemory(t *testing.T) {
+	many := ""
+	for i := range 8 {
+		many += fmt.Sprintf(".global .b8 g%d[2147483640];\n", i)
+	}
+	for _, tt := range []struct {
+		name, module, body string
+		block              int
+		limit              int64
+		says               string
+	}{
+		{"variables", many, "", 1, 0, "variables of the module 16.0 GiB); the limit is 4.0 GiB"},
+		{"threads", "", ".local .b8 l[524288]; mov.u32 %r1, l;", 1024, 512 << 20, "the limit is 512.0 MiB"},
+		{"tensors", "", "", 1, 2, "k needs at least 4 bytes of memory (tensors 4 bytes); the limit is 2 bytes"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		p := declaring(t, "sm_90", tt.module, tt.body)
+		_, err := p.Run(&Launch{Grid: line(1), Block: line(tt.block), MaxMemory: tt.limit,
+			Args: []Arg{{Buffer: make([]byte, 4)}}})
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
+			t.Errorf("%s: %d bytes were allocated", tt.name, n)
+		}
+		if diag.CodeOf(err) != MemoryLimit || !strings.Contains(err.Error(), tt.says) ||
+			!strings.Contains(diag.HintOf(err), "--memory") {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
+	}
+}
+
+// TestMemoryOfStates: what checks record grows with the bytes that are touched, not with the size of buffers.
+func TestMemoryOfStates(t *testing.T) {
+	p := loadText(t, kernelText("st.global.u32 [%rd12], %r2;"))
+	l := textLaunch(2, 32)
+	l.Args[1].Buffer = make([]byte, 256<<20)
+	l.MaxMemory = 2*256<<20 + 4<<20 // the buffer and a copy of it, and what two blocks need
+	if _, err := p.Run(l); err != nil {
+		t.Error(err)
+	}
+}
