@@ -179,7 +179,7 @@ func (m *arith) treeError(n int, l limits) float64 {
 	}
 	count := float64(n)
 	worst := linearSum(count, l.top, l.peak)
-	if l.grain > 0 {
+	if l.grain > 0 && worst <= math.MaxFloat64 { // else there is nothing to compare: products with zero would be NaN
 		long := float64(longSum * rootSum(count, l.top, l.peak))
 		if float64(likelyChain*l.chain) > float64(float64(m.gamma(n)/count)*long) {
 			return float64(float64(m.gamma(n)/count) * worst)
