@@ -147,7 +147,7 @@ device: build
 	sh bench/device/run.sh
 
 fuzz-quick:
-	@$(STEP) "fuzz, 1s per target" sh tools/fuzz.sh 1s
+	@$(STEP) "fuzz, 2s per target" sh tools/fuzz.sh 2s
 
 # make fuzz FUZZTIME=10m
 fuzz:
