@@ -16,6 +16,8 @@ ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
+# Packages tested at once, more than cores: many tests wait for processes and time-outs, and a core would wait with them.
+PACKAGES    ?= 4
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
 PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
@@ -71,16 +73,15 @@ check: $(STATICCHECK)
 
 # All but the tests of the repository as a whole, which check runs.
 unit:
-	@$(STEP) "go test" $(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v '/internal$$')
+	@$(STEP) "go test" $(GO) test -p $(PACKAGES) -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v '/internal$$')
 
-# A sample: -short, because the detector costs a factor of ten, and without the packages that start no goroutine.
-# Comparisons (Bigref, Detects, TestRows, TestFlights) and loops of one block (TestLockOfLanes, TestStuck) have no
-# goroutines of ours to look at and take minutes.
+# A sample: -short, because the detector costs a factor of ten, and without the packages that start no goroutine. Tests
+# of values alone skip themselves (testkit.ValuesOnly).
 # Without GORACE every program of the command-line tests would sleep for a second at its end.
 race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { \
 		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
-	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows|TestRecordedForms|TestLockOfLanes|TestFlights|TestStuck' \
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -p $(PACKAGES) -timeout $(TIMEOUT) \
 		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath|cubin|sass|pattern|artifact|gradient|receipt|policy|corpus|sshsig|forge|fingerprint|challenge|proof|gpu-proof)(/|$$)')
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).

@@ -14,9 +14,10 @@ import (
 // onePassLeast is in how many of 100 mixed cases a variance of one pass fails at least, on the average of three seeds.
 const onePassLeast = 10
 
-// TestOnePassVariance counts the cases that show a variance of one pass: mean of squares minus square of the mean. Not in
-// bfloat16, where values far from zero are so far apart that its error is mostly below the rounding of the output. That
-// holds for groupnorm in float16, too, unless moments = "acc": the mean may be rounded to the type of the case there.
+// TestOnePassVariance counts the cases that show a variance of one pass: mean of squares minus square of the mean. Not
+// in bfloat16, where values far from zero are so far apart that its error is mostly below the rounding of the output.
+// That holds for groupnorm in float16, too, unless moments = "acc": the mean may be rounded to the type of the case
+// there.
 func TestOnePassVariance(t *testing.T) {
 	if testing.Short() {
 		t.Skip("5 s, and ten times that under the race detector; it starts no goroutine")

@@ -167,7 +167,8 @@ func TestRareDistributions(t *testing.T) {
 	}
 }
 
-// TestOftenDistributions: an input gets its frequent values several times as often as others do, and wild ones as often.
+// TestOftenDistributions: an input gets its frequent values several times as often as others do, and wild ones as
+// often.
 func TestOftenDistributions(t *testing.T) {
 	s := &opspec.Schema{Name: "often", Dims: []opspec.Dim{{Name: "N", Candidates: []int{4}}}, Inputs: []opspec.Input{
 		{Name: "x", Dims: []string{"N"}, Often: []string{"offset"}}, {Name: "y", Dims: []string{"N"}}}}
