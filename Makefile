@@ -17,6 +17,8 @@ PROGRAMS    ?= 1000000
 LAUNCHES    ?= 100000
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
+# Packages tested at once, more than cores: many tests wait for processes and time-outs, and a core would wait with them.
+PACKAGES    ?= 4
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
 PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
@@ -34,15 +36,38 @@ ifeq ($(HOME),)
 export HOME := $(CURDIR)/.cache/home
 endif
 
-.PHONY: all test setup check unit race v3 purego python package test-torch test-tensorflow test-triton frameworks device \
-	fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-launches evidence evidence-vacuity evidence-faults \
+# What quick tests: the packages that most changes touch and that take seconds.
+QUICKPACKAGES := diag dtype libm rng tensor gemm opspec compare gen invariant shrink verdict config formula launchfile \
+	emulation ptx ptxvm cubin sass store report receipt wire nng cli
+QUICKPYTHON := python/tests/test_arrays.py python/tests/test_rng.py python/tests/test_tolerances.py \
+	python/tests/test_validation.py
+
+.PHONY: all test quick test-all setup check unit race v3 purego python package test-torch test-tensorflow test-triton \
+	frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-launches evidence \
+	evidence-vacuity evidence-faults \
 	evidence-detection picture bench fixtures corpus demo example build generate clean
 
 all: build
 
-# Everything, from a fresh clone. The order is: what fails fastest comes first.
+# All but what needs large installs or a GPU, from a fresh clone. The order is: what fails fastest comes first.
 test: setup check unit race v3 purego python package fuzz-quick
 	@echo "make test: ok"
+
+# What to run before each commit: under a minute on two cores, with a warm build cache and after make setup. It is a
+# part of make test; results of packages that did not change come from Go's test cache.
+quick: build
+	@$(STEP) "gofmt" sh tools/check-gofmt.sh
+	@$(STEP) "go vet" $(GO) vet ./...
+	@$(STEP) "repository tests" $(GO) test -count=1 ./internal
+	@$(STEP) "go test -short" $(GO) test -short -p $(PACKAGES) $(addprefix ./internal/,$(QUICKPACKAGES))
+	@$(STEP) "go test, oracle" $(GO) test -short -run 'Frozen|Catalogue|Bulk|Runs' ./internal/oracle
+	@$(STEP) "go test, commands" $(GO) test -short -run 'TestScripts/(quick|config|emulate_softmax|run_notrun|oracle)$$' ./cmd/gpuemu
+	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q -n 2 $(QUICKPYTHON)
+	@echo "make quick: ok"
+
+# make test, then what needs large installs: Triton, TensorFlow and Debian's python3-torch.
+test-all: test test-triton test-torch test-tensorflow
+	@echo "make test-all: ok"
 
 setup:
 	@$(STEP) "go version" sh tools/require-go.sh
@@ -72,16 +97,15 @@ check: $(STATICCHECK)
 
 # All but the tests of the repository as a whole, which check runs.
 unit:
-	@$(STEP) "go test" $(GO) test -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v '/internal$$')
+	@$(STEP) "go test" $(GO) test -p $(PACKAGES) -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v '/internal$$')
 
-# A sample: -short, because the detector costs a factor of ten, and without the packages that start no goroutine.
-# Comparisons (Bigref, Detects, TestRows, TestFlights) and loops of one block (TestLockOfLanes, TestStuck) have no
-# goroutines of ours to look at and take minutes.
+# A sample: -short, because the detector costs a factor of ten, and without the packages that start no goroutine. Tests
+# of values alone skip themselves (testkit.ValuesOnly).
 # Without GORACE every program of the command-line tests would sleep for a second at its end.
 race:
 	@command -v "$$($(GO) env CC)" >/dev/null || { \
 		echo "the race detector needs a C compiler, and there is no $$($(GO) env CC): install gcc or clang" >&2; exit 1; }
-	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -timeout $(TIMEOUT) -skip 'Bigref|Detects|TestRows|TestRecordedForms|TestLockOfLanes|TestFlights|TestStuck' \
+	@CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 $(STEP) "go test -race" $(GO) test -race -short -p $(PACKAGES) -timeout $(TIMEOUT) \
 		$$($(GO) list ./... | grep -vE '/internal$$|/(dtype|libm|testkit|project|ptx|ptxdiff|ptxmath|cubin|sass|pattern|artifact|gradient|receipt|policy|corpus|sshsig|forge|fingerprint|challenge|proof|gpu-proof)(/|$$)')
 
 # The compiler may fuse x*y+z under GOAMD64=v3: every bit must stay as it is with v1 (docs/rationale.md).
@@ -100,8 +124,8 @@ python: build
 	@$(STEP) "mypy --strict" sh -c 'cd python && ../$(PYVENV)/bin/mypy && cd pytest-gpu-proof && ../../$(PYVENV)/bin/mypy'
 	@$(STEP) "mypy --strict, corpus" sh -c 'cd tools/corpus && ../../$(PYVENV)/bin/mypy --config-file ../../python/pyproject.toml --python-version 3.11 build.py engine.py test_*.py'
 	@$(STEP) "pytest, corpus" $(PYVENV)/bin/python -m pytest -q tools/corpus
-	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q python
-	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q python
+	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q -n 2 python
+	@$(STEP) "pytest, JAX" $(PYVENV)/bin/python -m pytest -q -n 2 python
 	@$(STEP) "pytest, receipts" .cache/numpy-venv/bin/python -m pytest -q python/pytest-gpu-proof
 	@$(STEP) "pytest, receipts, JAX" $(PYVENV)/bin/python -m pytest -q python/pytest-gpu-proof/tests/test_check.py
 
@@ -148,7 +172,7 @@ device: build
 	sh bench/device/run.sh
 
 fuzz-quick:
-	@$(STEP) "fuzz, 1s per target" sh tools/fuzz.sh 1s
+	@$(STEP) "fuzz, 2s per target" sh tools/fuzz.sh 2s
 
 # make fuzz FUZZTIME=10m
 fuzz:

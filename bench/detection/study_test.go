@@ -17,6 +17,7 @@ import (
 	"gpuemu/internal/config"
 	"gpuemu/internal/corpus"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/testkit"
 )
 
 // testWorker is a worker of a study that has the subjects given.
@@ -113,6 +114,7 @@ func TestStrategies(t *testing.T) {
 
 // TestRegimes: a right kernel passes where tolerances are its bound, or above it, and each regime has its own.
 func TestRegimes(t *testing.T) {
+	testkit.ValuesOnly(t)
 	s := softmax(t, "right", "softmax")
 	w := testWorker(t, 10, s)
 	tolerances := map[string]compare.Tolerance{}

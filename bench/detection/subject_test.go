@@ -12,6 +12,7 @@ import (
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/ptxvm"
+	"gpuemu/internal/testkit"
 )
 
 // softmaxProject is a project with a kernel of the example that clang 19 compiled: softmax is right, softmax_over has
@@ -75,6 +76,7 @@ func harness(t *testing.T, name string) *baseline {
 // TestBaselines: a right kernel passes all harnesses; a wrong constant passes those whose tolerance is above the
 // values of a softmax, and no other.
 func TestBaselines(t *testing.T) {
+	testkit.ValuesOnly(t)
 	right, wrong := softmax(t, "right", "softmax"), softmax(t, "wrong", "softmax", log2e, wrongLog2e)
 	refused := map[string]bool{"assert-close": true, "robust-kbench": true, "gpu-mode": true, "backendbench": false,
 		"kernelbench": false, "allclose-1e-2": false, "geak": false, "flashinfer-bench": false, "gpuemu-published": true}

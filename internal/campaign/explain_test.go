@@ -17,6 +17,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/runner"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 	"gpuemu/internal/verdict"
 )
@@ -189,6 +190,7 @@ func sayings(t *testing.T, cases []*explained, candidate runner.Runner) (fails i
 // TestAlternativesAreNamed runs conforming implementations of other contracts: each fails the one asked for, and most
 // failures say which one it keeps. What else may be said is narrower and true as well.
 func TestAlternativesAreNamed(t *testing.T) {
+	testkit.ValuesOnly(t)
 	f32, f16, bf16, f64 := dtype.Float32, dtype.Float16, dtype.BFloat16, dtype.Float64
 	attr := func(name string, v any) opspec.Attrs { return opspec.Attrs{name: v} }
 	tf32, storage := honest.PrecisionStyles("tf32"), honest.PrecisionStyles("storage")
@@ -356,6 +358,7 @@ func TestOneCaseAlone(t *testing.T) {
 // TestBrokenKernelsMatchNoContract: what lacks a term, a tile or an element keeps no other contract, even where one
 // case of it could pass for the rounding of a narrow type.
 func TestBrokenKernelsMatchNoContract(t *testing.T) {
+	testkit.ValuesOnly(t)
 	for _, o := range oracle.Ops() {
 		for _, d := range o.Schema.AllowedDTypes() {
 			for _, f := range []honest.Fault{honest.DropTerm, honest.SkipTile, honest.DropLast} {

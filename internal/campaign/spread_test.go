@@ -12,6 +12,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/verdict"
 )
 
@@ -71,6 +72,7 @@ func spreadTrial(t *testing.T, config string) *trial {
 // Without a contract and with the default values no conforming kernel is accused, and every bug is found: with
 // references computed in float64, and with references in the type of their inputs.
 func TestSpreadAccusesBugsAlone(t *testing.T) {
+	testkit.ValuesOnly(t)
 	for style, cases := range map[string]int{"": 100, "eager_": 40} {
 		if testing.Short() {
 			cases = 10

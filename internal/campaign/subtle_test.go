@@ -12,6 +12,7 @@ import (
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/subtle"
 	"gpuemu/internal/verdict"
 )
@@ -192,6 +193,7 @@ func (r *subtleRow) missed() bool { return slices.Contains(r.found, -1) }
 // so in the table (Open), and the record lists it: when it is found, the entry has to go. GPUEMU_SUBTLE_RECORD names
 // the file of the record.
 func TestSubtleFaults(t *testing.T) {
+	testkit.ValuesOnly(t)
 	record := os.Getenv("GPUEMU_SUBTLE_RECORD")
 	seeds := []uint64{1, 2, 3}
 	if testing.Short() {

@@ -10,6 +10,7 @@ import (
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 )
 
 // specials are the float64 values around which formats and rules change.
@@ -122,6 +123,7 @@ func spread(r *rand.Rand, t *tensor.Tensor) *tensor.Tensor {
 }
 
 func TestCompareAgainstNaive(t *testing.T) {
+	testkit.ValuesOnly(t)
 	for _, d := range dtype.All() {
 		t.Run(d.String(), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(1, uint64(d)))

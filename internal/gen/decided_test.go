@@ -8,12 +8,14 @@ import (
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/testkit"
 )
 
 // TestMostCasesAreDecided: a campaign ends with an error where the contract leaves more than one case in ten wholly
 // open. So the default strategy keeps to half of that over several seeds, for every operator and dtype, and to one in
 // ten for each seed.
 func TestMostCasesAreDecided(t *testing.T) {
+	testkit.ValuesOnly(t)
 	const cases = 80
 	seeds := 4
 	if testing.Short() {

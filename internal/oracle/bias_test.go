@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/rng"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 )
 
@@ -63,6 +64,7 @@ func leanOf(t *testing.T, tr *trial, style honest.Style, change opspec.Attrs) ju
 // TestCommonSign: a wrong constant that stays within the bound of every element has a common sign over rows, and no
 // conforming implementation has.
 func TestCommonSign(t *testing.T) {
+	testkit.ValuesOnly(t)
 	rows := map[string][]int{"B": {4}, "S": {64}, "H": {1024}}
 	tests := []struct {
 		op, values string

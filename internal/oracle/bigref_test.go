@@ -18,6 +18,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/rng"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/bigref"
 )
 
@@ -63,6 +64,7 @@ func TestBigrefHasEveryOp(t *testing.T) {
 }
 
 func TestAgainstBigref(t *testing.T) {
+	testkit.ValuesOnly(t)
 	n := soak(t)
 	for _, op := range oracle.Ops() {
 		t.Run(op.Name, func(t *testing.T) {
@@ -82,6 +84,7 @@ func TestAgainstBigref(t *testing.T) {
 
 // TestNonFiniteAgainstBigref puts NaN and infinities into one input after the other.
 func TestNonFiniteAgainstBigref(t *testing.T) {
+	testkit.ValuesOnly(t)
 	n := soak(t)
 	for _, op := range oracle.Ops() {
 		if !bigref.Selects(op.Name) && !bigref.Classifies(op.Name) {

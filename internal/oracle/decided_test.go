@@ -6,6 +6,7 @@ import (
 	"gpuemu/internal/compare"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/testkit"
 )
 
 // TestMostCasesAreDecided holds oracle and generator to what makes extreme values usable: under the default mix of
@@ -57,6 +58,7 @@ func marks(w *compare.Want) int {
 // TestAttentionIsMostlyDecided: rows without a visible key and scores that overflow are drawn, but rarely. Of what is
 // computed, at least nine elements in ten are judged, over all cases and on average over the cases.
 func TestAttentionIsMostlyDecided(t *testing.T) {
+	testkit.ValuesOnly(t)
 	const cases, most = 300, 0.10
 	for _, op := range oracle.Ops() {
 		if op.Family != "attention" || op.Name == "rope" {

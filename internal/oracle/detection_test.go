@@ -12,6 +12,7 @@ import (
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 )
 
@@ -118,6 +119,7 @@ func compareAs(
 // TestBoundDetectsWhatTolerancesMiss holds the bound to its promise on faults that are not small: one tile of 16 left
 // out of 64 terms, or one of 16 terms.
 func TestBoundDetectsWhatTolerancesMiss(t *testing.T) {
+	testkit.ValuesOnly(t)
 	for name := range reducedDim {
 		op, ok := oracle.Lookup(name)
 		if !ok {

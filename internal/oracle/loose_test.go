@@ -6,6 +6,7 @@ import (
 
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/oracle"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 )
 
@@ -87,6 +88,7 @@ const (
 // TestBoundsAreUsed: a bound that no honest implementation comes near to lets wrong ones pass. The soak test alone
 // would be content with bounds of any size.
 func TestBoundsAreUsed(t *testing.T) {
+	testkit.ValuesOnly(t)
 	if testing.Short() {
 		t.Skip("runs every style on every op")
 	}

@@ -11,6 +11,7 @@ import (
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/rng"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 )
 
@@ -89,6 +90,7 @@ func eachOffset(t *testing.T, f func(t *testing.T, tr *trial)) {
 // TestOffsetRows holds the bounds of normalizations to what conforming implementations err by on rows far from zero. A
 // bound that counts one error twice grows there with the square of mean over deviation and lets anything pass.
 func TestOffsetRows(t *testing.T) {
+	testkit.ValuesOnly(t)
 	const most = 50 // median bound over the median of the largest error that any style makes
 	eachOffset(t, func(t *testing.T, tr *trial) {
 		w := tr.want["output"]
@@ -115,6 +117,7 @@ func TestOffsetRows(t *testing.T) {
 
 // TestOffsetRowsRefuseGarbage: zeros, a constant and swapped rows fail there.
 func TestOffsetRowsRefuseGarbage(t *testing.T) {
+	testkit.ValuesOnly(t)
 	eachOffset(t, func(t *testing.T, tr *trial) {
 		w := tr.want["output"]
 		width := w.Shape[len(w.Shape)-1]

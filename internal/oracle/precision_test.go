@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/honest"
 )
 
@@ -34,6 +35,7 @@ func computes(op *oracle.Op) map[string][]dtype.DType {
 // TestNamedPrecisionsKeepTheirBound runs every op in every precision that has a name, in styles that use what it
 // permits: results rounded to the case's type, operands truncated or rounded to TF32.
 func TestNamedPrecisionsKeepTheirBound(t *testing.T) {
+	testkit.ValuesOnly(t)
 	n := 60
 	if testing.Short() {
 		n = 24

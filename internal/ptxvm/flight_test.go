@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"gpuemu/internal/testkit"
 )
 
 // copyProgram is a kernel that copies asynchronously, closes groups, waits, and looks at shared memory on the way:
@@ -64,6 +66,7 @@ var rareCopies = []string{"cp.async.wait_all;\n", "cp.async.wait_group 0;\n",
 // TestFlights: what threads copy together is what they copy one by one, which they do where somebody counts. Checks
 // find the same, whatever is in the way.
 func TestFlights(t *testing.T) {
+	testkit.ValuesOnly(t)
 	random := rand.New(rand.NewPCG(6, 1))
 	x := make([]byte, 2048)
 	for i := range x {

@@ -135,6 +135,7 @@ func (c *total) add(tuples int) {
 
 // TestRecordedForms executes every exact form that was recorded and compares the results with the device, bit for bit.
 func TestRecordedForms(t *testing.T) {
+	testkit.ValuesOnly(t)
 	var count total
 	t.Cleanup(func() { t.Logf("%d forms, %d tuples of operands equal the device's", count.forms, count.tuples) })
 	eachRecorded(t, func(t *testing.T, r *recorded.Record, form *recorded.Form, text string) {

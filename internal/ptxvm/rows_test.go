@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/ptx"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/testkit/recorded"
 )
 
@@ -304,6 +305,7 @@ const rowInputs = 500
 // TestRows tries every case with full warps, which take the fast ways, and with warps of 31 threads, which are also
 // checked. Where GPUEMU_SOAK asks for many operands they take turns, and nothing is checked but the results.
 func TestRows(t *testing.T) {
+	testkit.ValuesOnly(t)
 	n := recorded.Soak(rowInputs)
 	var count total
 	t.Cleanup(func() {

@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/testkit"
 )
 
 // TestStuck: loops that wait for what never comes, and loops that only look like it.
 func TestStuck(t *testing.T) {
+	testkit.ValuesOnly(t)
 	const poll = "again: ld.volatile.global.u32 %r10, [%rd2]; setp.ne.s32 %p1, %r10, 77; @%p1 bra again;"
 	for _, tt := range []struct {
 		name, body string
@@ -91,6 +93,7 @@ END:
 
 // TestLockOfLanes: every lane takes the lock that the one before gives back behind the loop in which others wait.
 func TestLockOfLanes(t *testing.T) {
+	testkit.ValuesOnly(t)
 	l := textLaunch(1, 64)
 	silent(t, run(t, loadText(t, kernelText(`
 TRY: atom.global.cas.b32 %r10, [%rd3], 1, 2;

@@ -13,6 +13,7 @@ import (
 	"gpuemu/internal/artifact"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/pattern"
+	"gpuemu/internal/testkit"
 )
 
 // lintPTX has a line of a source, local memory and an instruction that is forbidden below.
@@ -209,6 +210,7 @@ func TestSARIFWithoutLine(t *testing.T) {
 
 // TestSARIFLimit: GitHub refuses a file with more results than its limit.
 func TestSARIFLimit(t *testing.T) {
+	testkit.ValuesOnly(t)
 	doc := lintDocument(t)
 	v := doc.Kernels[0].Violations[0]
 	for range maxSARIFResults {

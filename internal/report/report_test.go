@@ -372,6 +372,7 @@ func TestFailuresAreLimited(t *testing.T) {
 
 // TestMemoryStaysFlat writes 10^5 results in all forms and looks at the heap while it does.
 func TestMemoryStaysFlat(t *testing.T) {
+	testkit.ValuesOnly(t)
 	const n = 100_000
 	template := [...]verdict.Result{passing(0, "softmax", "float32", 1e-8), wrong(1, "softmax", "float32", ""),
 		notRun(2, "softmax", "float32")}

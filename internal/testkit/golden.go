@@ -1,3 +1,5 @@
+// This file implements golden files.
+
 package testkit
 
 import (

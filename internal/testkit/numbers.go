@@ -1,3 +1,5 @@
+// This file implements numbers as known answers write them.
+
 package testkit
 
 import (

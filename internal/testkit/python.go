@@ -1,3 +1,5 @@
+// This file implements the search for a Python interpreter.
+
 package testkit
 
 import (
