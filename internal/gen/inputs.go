@@ -177,7 +177,7 @@ func fillValues(dst []byte, r *rng.RNG, in *opspec.Input, ci *opspec.CaseInput) 
 		e.Msg = "input " + in.Name + ": " + e.Msg
 		return e
 	}
-	s := &source{limits: lim, r: r, shape: ci.Shape, n: 1, inner: 1}
+	s := &source{limits: lim, r: r, shape: ci.Shape, n: 1, inner: 1, often: in.Often}
 	if rank := len(ci.Shape); rank > 0 {
 		s.n = ci.Shape[rank-1]
 		if rank > 1 {

@@ -38,6 +38,7 @@ type source struct {
 	shape tensor.Shape
 	n     int // elements per row
 	inner int // rows along the axis before the last
+	often []string
 }
 
 // distribution is one way to make values. start may draw choices for the whole tensor. What fillFunc leaves undone,
