@@ -71,6 +71,11 @@ type racing struct {
 	spare *page                 // what is entered when the budget is used up, until the worker stops
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
+	again struct { // the race that was seen last: a kernel that has one has it in many lanes, one after the other
+		pair  [2]int32
+		known *Finding
+	}
+
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
 
@@ -390,8 +395,16 @@ func (r *blockRacing) between(w *warp, in *ins, t *touch, verb, past string, old
 		}
 	}
 	pair := [2]int32{min(in.index, old.in), max(in.index, old.in)} // the two sides of a race are one finding
+	if again := &r.worker.again; again.known != nil && again.pair == pair {
+		again.known.Count++
+		return
+	}
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
+		r.worker.again.pair, r.worker.again.known = pair, known
+		return
+	}
+	if len(r.worker.pairs) >= maxOfClass {
 		return
 	}
 	if value != nil && !value.used {
