@@ -30,6 +30,11 @@ type racing struct {
 	clocks   int                   // that were made
 	coarse   *clock                // the last one where there were too many
 
+	again struct { // the race that was seen last: a kernel that has one has it in many lanes, one after the other
+		pair  [2]int32
+		known *Finding
+	}
+
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
 
@@ -412,8 +417,16 @@ func (r *blockRacing) between(x *accessing, verb, past string, old *former, valu
 	if there != nil {
 		pair = [2]int32{min(in.index, there.index), max(in.index, there.index)}
 	}
+	if again := &r.worker.again; again.known != nil && again.pair == pair {
+		again.known.Count++
+		return
+	}
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
+		r.worker.again.pair, r.worker.again.known = pair, known
+		return
+	}
+	if len(r.worker.pairs) >= maxOfClass {
 		return
 	}
 	why := r.unsynchronized(w, t.lane, old)
