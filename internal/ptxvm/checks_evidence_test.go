@@ -130,8 +130,7 @@ missed in this order of warps and blocks; a finding in one access is enough.
 	slices.Sort(rest)
 	fmt.Fprintf(page, `
 Missed are, by the second access: %s.
-The state of a word has one last writer: of warps that write different bytes of a word the last counts. And where a
-block publishes a plain access with a fence and follows it with an atomic operation on the same word, those of other
-blocks that do not look at the word before are taken to have waited.
+The state of a word has one last writer: of warps that write different bytes of a word the last counts. It has room for
+two more accesses: a third one that is not synchronized with them is not remembered.
 `, strings.Join(rest, ", "))
 }

@@ -120,7 +120,7 @@ var runRules = map[verdict.Reason]string{
 	verdict.OutOfBoundsWrite:  "A kernel writes where it has no memory",
 	verdict.OutOfBoundsRead:   "A kernel reads where it has no memory",
 	verdict.Misaligned:        "A kernel uses an address that is no multiple of the size of the access",
-	verdict.Race:              "Threads of a kernel use the same memory, and nothing orders them",
+	verdict.Race:              "Threads of a kernel access the same memory without synchronization: a data race",
 	verdict.AsyncHazard:       "A kernel uses what an asynchronous copy is still at",
 	verdict.BarrierDivergence: "Not all threads of a block come to a barrier",
 	verdict.BadMask:           "A member mask does not name the lanes that execute the instruction",
