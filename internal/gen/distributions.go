@@ -288,8 +288,8 @@ func masked(s *source) fillFunc {
 // small beside it; the window does not depend on the length of the sums. Rows deviate from it by up to 1/2048, so that
 // their sums differ, and the sign alternates along the first axis: activations are flat far below 0.
 //
-// Inputs that get such values often keep k to that window in all tensors, and below it in long rows: beyond it, the mean
-// is lost in one chain of additions, in float32 for narrower types, and nothing would be left to judge.
+// Inputs that get such values often keep k to that window in all tensors, and below it in long rows: beyond it, one
+// chain of additions loses the mean (in float32 for narrower types), and nothing would be left to judge.
 func offset(s *source) fillFunc {
 	kMin, kMax := 3, min(s.prec-2, 22, math.Ilogb(s.d.MaxFinite())-2)
 	shared := s.r.Bool(0.7)

@@ -151,8 +151,8 @@ func (f *findings) merge(other *findings) {
 	maps.Copy(f.beyond, other.beyond)
 }
 
-// byOrder compares findings in the order of blocks. Of one block, causes come first: a value that was never set, where it
-// is used, may be what a thread has read too early. An address that was never set is no such consequence, but a cause.
+// byOrder compares findings in the order of blocks. Of one block, causes come first: the use of an uninitialized value
+// may follow from a race, because a thread read too early. An uninitialized address is a cause itself.
 func byOrder(a, b *Finding) int {
 	return cmp.Or(cmp.Compare(a.block, b.block), cmp.Compare(truth(a.follows), truth(b.follows)),
 		cmp.Compare(a.order, b.order))
