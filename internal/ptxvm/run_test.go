@@ -3,6 +3,8 @@ package ptxvm
 import (
 	"encoding/binary"
 	"math"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -99,6 +101,43 @@ func BenchmarkMatmul(b *testing.B) {
 					{Name: "c", Buffer: make([]byte, 4*n*n)}, {Value: word(n)}, {Value: word(n)}, {Value: word(n)}}}
 			l.Checks, _ = ParseChecks(checks)
 			measure(b, p, l)
+		})
+	}
+}
+
+// BenchmarkRacyMatmul compares a multiplication without the barrier at the end of its loop with the sound one.
+func BenchmarkRacyMatmul(b *testing.B) {
+	const n = 128
+	text, err := os.ReadFile("../../testdata/ptx/clang19/matmul.ptx")
+	if err != nil {
+		b.Fatal(err)
+	}
+	kernel := strings.Index(string(text), ".entry matmul_tile16")
+	last := kernel + strings.LastIndex(string(text[kernel:][:strings.Index(string(text[kernel:]), "\n}")]), "bar.sync")
+	racy := string(text[:last]) + "// " + string(text[last:])
+	for name, source := range map[string]string{"sound": string(text), "racy": racy} {
+		f, err := ptx.Parse("matmul.ptx", source)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p, err := Load(f, "matmul_tile16")
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				x := floatBytes(make([]float32, n*n))
+				for i := range x {
+					x[i] = byte(i % 61)
+				}
+				l := &Launch{Grid: Dim{n / 16, n / 16, 1}, Block: Dim{16, 16, 1}, Workers: 1, Args: []Arg{
+					{Name: "a", Buffer: x, Role: In}, {Name: "b", Buffer: x, Role: In},
+					{Name: "c", Buffer: make([]byte, 4*n*n)}, {Value: word(n)}, {Value: word(n)}, {Value: word(n)}}}
+				r, err := p.Run(l)
+				if found := err == nil && len(r.Findings) > 0; err != nil || found != (name == "racy") {
+					b.Fatal(err, r.Findings)
+				}
+			}
 		})
 	}
 }
