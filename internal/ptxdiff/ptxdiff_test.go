@@ -554,7 +554,7 @@ func TestLimits(t *testing.T) {
 	}
 	crossing.WriteString("ret;\n}\n")
 	for name, src := range map[string]string{
-		"many instructions": kernelText(strings.Repeat("bar.sync 0;\n", maxInstrs+1)),
+		"many instructions": kernelText(strings.Repeat("bar.sync\t0; // all\n", maxInstrs+1)),
 		"many values":       crossing.String(),
 	} {
 		f := parse(t, src)
