@@ -20,8 +20,9 @@ type clock struct {
 	stamp uint32
 	all   bool // the accesses of everybody up to stamp are known: see clockLimit
 	from  []*clock
+	depth int // of links to clocks without a table
 
-	flat *flatClock // nil until somebody needs it
+	flat *flatClock // all that the clock knows, instead of links; nil for none
 }
 
 // flatClock is a clock and all that it links to.
@@ -41,8 +42,12 @@ const (
 	clockBytes = 160
 )
 
-// flattenAt is how many clocks a search visits before it makes a table.
-const flattenAt = 64
+// A clock with deeper links than maxClockDepth gets a table, one with more links than maxClockLinks another clock on top. Threads
+// that wait for each other in a loop with a fence add a clock in each turn.
+const (
+	maxClockDepth = 16
+	maxClockLinks = 8
+)
 
 func threadKey(block uint32, warp, lane int) uint64 {
 	return uint64(block)<<10 | uint64(warp)<<5 | uint64(lane)
@@ -67,36 +72,34 @@ func (c *clock) knows(f *former) bool {
 	if c == nil {
 		return false
 	}
-	known, visited := c.search(f)
-	if visited > flattenAt {
-		c.flatten()
+	if c.flat != nil {
+		return c.flat.knows(f)
 	}
-	return known
-}
-
-func (c *clock) search(f *former) (known bool, visited int) {
-	seen := map[*clock]bool{c: true}
-	for open := []*clock{c}; len(open) > 0; {
+	if c.own(f) || len(c.from) == 0 {
+		return c.own(f)
+	}
+	var room [4 * maxClockLinks]*clock
+	open, seen := append(room[:0], c.from...), map[*clock]bool{}
+	for len(open) > 0 {
 		x := open[len(open)-1]
 		open = open[:len(open)-1]
-		visited++
-		if x.flat != nil {
+		switch {
+		case x.flat != nil:
 			if x.flat.knows(f) {
-				return true, visited
+				return true
 			}
-			continue
-		}
-		if x.own(f) {
-			return true, visited
-		}
-		for _, next := range x.from {
-			if !seen[next] {
-				seen[next] = true
-				open = append(open, next)
+		case x.own(f):
+			return true
+		default:
+			for _, next := range x.from {
+				if !seen[next] {
+					seen[next] = true
+					open = append(open, next)
+				}
 			}
 		}
 	}
-	return false, visited
+	return false
 }
 
 func (t *flatClock) knows(f *former) bool {
@@ -105,7 +108,7 @@ func (t *flatClock) knows(f *former) bool {
 		at <= t.lanes[threadKey(f.block, f.warp(), f.lane())]
 }
 
-// flatten makes the table of a clock.
+// flatten makes the table of a clock, and forgets its links.
 func (c *clock) flatten() {
 	t := &flatClock{rows: map[uint64]uint32{}, lanes: map[uint64]uint32{}}
 	raise := func(m map[uint64]uint32, key uint64, stamp uint32) { m[key] = max(m[key], stamp) }
@@ -139,7 +142,7 @@ func (c *clock) flatten() {
 			}
 		}
 	}
-	c.flat = t
+	c.flat, c.from, c.rows, c.depth = t, nil, nil, 0
 }
 
 // has reports whether a clock is another one or links to it.
@@ -153,7 +156,7 @@ func (r *racing) join(x, y *clock) *clock {
 	case x == nil || y.has(x):
 		return y
 	}
-	if x.block == 0 && !x.all && len(x.from) < flattenAt && x.flat == nil {
+	if x.block == 0 && !x.all && len(x.from) < maxClockLinks && x.flat == nil {
 		return r.newClock(clock{from: append(x.from[:len(x.from):len(x.from)], y)})
 	}
 	return r.newClock(clock{from: []*clock{x, y}})
@@ -171,5 +174,11 @@ func (r *racing) newClock(c clock) *clock {
 		r.grid.reserve(clockChunk*clockBytes, forChecks) // where it fails, the launch ends
 	}
 	r.clocks++
+	for _, x := range c.from {
+		c.depth = max(c.depth, x.depth+1)
+	}
+	if c.depth > maxClockDepth {
+		c.flatten()
+	}
 	return &c
 }

@@ -67,6 +67,13 @@ type laneOrder struct {
 	fenced   [warpSize][2]*clock // before the last fence for the own block or for all: a strong write publishes it
 	serial   [warpSize][2]*clock // the same of fences .sc, also of others that are ordered before: see knowledge
 	opposed  [warpSize][2]*clock // of fences .sc before strong accesses to words that the lane has accessed since
+	last     [warpSize]opposing  // lanes that wait in a loop have nothing new to say or to learn
+}
+
+// opposing is what a lane and a word last exchanged about fences .sc.
+type opposing struct {
+	word         *released
+	ours, theirs [2]*clock
 }
 
 // knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
@@ -394,14 +401,13 @@ func (r *blockRacing) publishes(w *warp, lane int) *clock {
 	if known != nil {
 		c.from = append(c.from, known)
 	}
-	own := r.worker.newClock(c)
-	r.pinned = true
-	if x != nil && x.met != nil && !own.all {
+	if x != nil && x.met != nil {
 		for other, stamp := range x.met[lane] {
-			own.from = append(own.from, &clock{block: r.block, warp: w.index, lanes: 1 << other, stamp: stamp})
+			c.from = append(c.from, &clock{block: r.block, warp: w.index, lanes: 1 << other, stamp: stamp})
 		}
 	}
-	return own
+	r.pinned = true
+	return r.worker.newClock(c)
 }
 
 // fence is for the active lanes: what they have read is known from now on, and what they did and know is published by
@@ -457,6 +463,9 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 // oppose is for the fences .sc before and after a strong access.
 func (r *blockRacing) oppose(w *warp, t *touch) {
 	p, x := r.releasedAt(w, t), r.lanes[w.index]
+	if x != nil && p != nil && x.last[t.lane] == (opposing{p, x.serial[t.lane], p.serial}) {
+		return
+	}
 	if p != nil && p.serial != [2]*clock{} {
 		x = r.ofLanes(w.index)
 		x.opposed[t.lane][1] = r.worker.join(x.opposed[t.lane][1], p.serial[1])
@@ -477,6 +486,7 @@ func (r *blockRacing) oppose(w *warp, t *touch) {
 	for i := range p.serial {
 		p.serial[i] = r.worker.join(p.serial[i], x.serial[t.lane][i])
 	}
+	x.last[t.lane] = opposing{p, x.serial[t.lane], p.serial}
 }
 
 // publish is for a lane that writes by a strong access: what it releases stays with the word until a write of another
