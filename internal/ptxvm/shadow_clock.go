@@ -34,7 +34,7 @@ type flatClock struct {
 
 // clockLimit is how many clocks a launch makes before it becomes coarse: from then on, whoever publishes something
 // publishes all that anybody did. Races may be missed then, and memory stays bounded.
-const clockLimit = 1 << 20
+const clockLimit = 1 << 18
 
 // Clocks are reserved in the memory of the launch by the chunk; clockBytes is one with its links.
 const (

@@ -68,12 +68,20 @@ type laneOrder struct {
 	serial   [warpSize][2]*clock // the same of fences .sc, also of others that are ordered before: see knowledge
 	opposed  [warpSize][2]*clock // of fences .sc before strong accesses to words that the lane has accessed since
 	last     [warpSize]opposing  // lanes that wait in a loop have nothing new to say or to learn
+	read     [warpSize]acquiring
 }
 
 // opposing is what a lane and a word last exchanged about fences .sc.
 type opposing struct {
 	word         *released
 	ours, theirs [2]*clock
+}
+
+// acquiring is what a lane last found with a word.
+type acquiring struct {
+	word         *released
+	wide, narrow *clock
+	scope        audience // of the acquisition; nobody: by a relaxed access
 }
 
 // knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
@@ -444,6 +452,11 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 		return
 	}
 	x, o, order := r.ofLanes(w.index), &in.facts.order, r.worker
+	found := acquiring{p, p.wide, p.narrow, o.acquire}
+	if x.read[t.lane] == found {
+		return
+	}
+	x.read[t.lane] = found
 	if p.block == r.block {
 		if o.acquire >= ownBlock {
 			x.acquired[t.lane] = order.join(x.acquired[t.lane], p.narrow)

@@ -238,7 +238,7 @@ func (r *blockRacing) past(w *warp, lane int, m mark, bytes uint8) bool {
 // reads enters reads of all active lanes, and reports whether everything written there is ordered before. If it is not,
 // entering the same reads again does no harm.
 func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
-	if s.private() || r.enough(in, s.space) {
+	if s.private() {
 		return true
 	}
 	shared := s.space == sharedSpace
@@ -281,9 +281,6 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
-	if r.enough(in, s.space) {
-		return true
-	}
 	r.tracked |= 1 << w.index
 	if s.like&side != 0 && size == 4 && s.space != sharedSpace && w.mask == allLanes && r.firstWrites(w, in, s) {
 		return true

@@ -35,8 +35,6 @@ type racing struct {
 		known *Finding
 	}
 
-	counts []uint16 // races that were seen, by the instruction that came second; nil for none
-
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
 
@@ -190,30 +188,9 @@ type accessing struct {
 	changed bool
 }
 
-// enough reports whether an instruction has raced so often that nobody looks at it any more: one missing barrier races
-// in every lane of every block, and each race costs many times as much as an access. In memory that blocks share it is
-// looked at as long as several workers rely on what is entered.
-func (r *blockRacing) enough(in *ins, sp space) bool {
-	w := r.worker
-	return w.counts != nil && w.following == nil && w.counts[in.index] >= maxOfClass && (sp == sharedSpace || !w.grid.apart)
-}
-
-// count counts a race of an instruction.
-func (r *racing) count(in *ins) {
-	if r.counts == nil {
-		r.counts = make([]uint16, len(r.grid.prog.code))
-	}
-	if r.counts[in.index] < maxOfClass {
-		r.counts[in.index]++
-	}
-}
-
 // touch judges an access. Local memory and parameters are nobody else's.
 func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && (t.buffer.readOnly || t.buffer.unwritten) {
-		return
-	}
-	if r.enough(in, t.space) {
 		return
 	}
 	f := &in.facts
@@ -440,7 +417,6 @@ func (r *blockRacing) between(x *accessing, verb, past string, old *former, valu
 	if there != nil {
 		pair = [2]int32{min(in.index, there.index), max(in.index, there.index)}
 	}
-	r.worker.count(in)
 	if again := &r.worker.again; again.known != nil && again.pair == pair {
 		again.known.Count++
 		return
