@@ -2,6 +2,7 @@ package ptxvm
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 
 	"gpuemu/internal/ptx"
@@ -46,8 +47,8 @@ func (v invariance) covers(differ uint32) bool { return differ&^uint32(v) == 0 }
 // replicaCache has what is known about the stores of a program. Workers share it.
 type replicaCache struct {
 	mu    sync.Mutex
-	known map[replicaKey]invariance // guarded by mu
-	slice *slicer                   // guarded by mu; nil until a store is asked about
+	known map[replicaKey]sameOperands // guarded by mu
+	slice *slicer                     // guarded by mu; nil until a store is asked about
 }
 
 // replicaKey is a store in blocks of a size.
@@ -56,44 +57,93 @@ type replicaKey struct {
 	block Dim
 }
 
+// sameOperands says in which bits threads of a block may differ that access one place by an instruction, and in which
+// those that have the same values.
+type sameOperands struct{ address, values invariance }
+
 // replicas reports whether two threads of a block, by their indices, store the same element of a tensor by an
-// instruction. The answer is no where the slice is too large, or the instruction is not one of the kernel itself.
+// instruction.
 func (p *Program) replicas(in *ins, block Dim, x, y int) bool {
-	if in.facts.rule != stores || x == y {
+	if x == y {
 		return false
 	}
+	differ := uint32(x ^ y)
+	known := p.sameOperands(in, block)
+	switch {
+	case in.facts.rule == stores:
+		return known.address.covers(differ) && known.values.covers(differ)
+	case in.src.Op == "stmatrix":
+		values, ok := matrixLanes(in, differ)
+		return ok && known.address.covers(differ) && known.values.covers(values)
+	}
+	return false
+}
+
+// matrixLanes says in which bits lanes differ that hold two rows of 8 x 8 matrices, from those in which the lanes
+// differ that give their addresses (PTX ISA, "stmatrix"): lane 4·i + c holds the elements 2·c and 2·c + 1 of row i, or
+// of column i. Rows of different matrices come from different registers, and columns side by side from different
+// halves.
+func matrixLanes(in *ins, differ uint32) (lanes uint32, ok bool) {
+	row, warps := differ&31, differ&^31
+	if !in.src.Has("trans") {
+		return row<<2 | warps, row < 8
+	}
+	return row>>1 | warps, row < 8 && row&1 == 0
+}
+
+// scalar reports whether all threads of a block load the same element by an instruction: a scalar of the program.
+func (p *Program) scalar(in *ins, block Dim) bool {
+	return in.facts.rule == loads && p.sameOperands(in, block).address == everyBit
+}
+
+// sameOperands is what is known about an instruction in blocks of a size. Nothing is the same where the slice is too
+// large, or the instruction is not one of the kernel itself.
+func (p *Program) sameOperands(in *ins, block Dim) sameOperands {
 	c := p.replica
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := replicaKey{in.index, block}
 	known, ok := c.known[key]
 	if !ok {
-		if c.slice == nil {
-			c.slice = newSlicer(p.Kernel)
-		}
-		known = c.slice.invariant(in.src, block)
+		known = c.slicer(p).sameOperands(in.src, block)
 		c.known[key] = known
 	}
-	return known.covers(uint32(x ^ y))
+	return known
 }
 
-// invariant is in which bits threads of a block may differ that store one element by an instruction.
-func (s *slicer) invariant(in *ptx.Instr, block Dim) invariance {
-	if in.Index >= len(s.graph.Func.Code) || s.graph.Func.Code[in.Index] != in {
-		return 0
+// slicer is that of the program. The caller holds mu.
+func (c *replicaCache) slicer(p *Program) *slicer {
+	if c.slice == nil {
+		c.slice = newSlicer(p.Kernel)
 	}
-	roots := s.operands(in)
-	nodes, ok := s.collect(roots)
+	return c.slice
+}
+
+// sameOperands evaluates the operands of an instruction.
+func (s *slicer) sameOperands(in *ptx.Instr, block Dim) (same sameOperands) {
+	if !s.has(in) {
+		return same
+	}
+	var address, values []*sliceNode
+	for i := range in.Args {
+		switch a := &in.Args[i]; {
+		case a.Kind == ptx.AddressArg:
+			address = append(address, s.operand(a, in.Index)...)
+		case in.Op != "ld":
+			values = append(values, s.operand(a, in.Index)...)
+		}
+	}
+	nodes, ok := s.collect(slices.Concat(address, values))
 	if !ok {
-		return 0
+		return same
 	}
 	e := newEvaluation(block)
 	for round := 0; round <= threadBits*(len(nodes)+1); round++ {
 		if !e.step(nodes) {
-			return e.common(roots)
+			return sameOperands{e.common(address), e.common(values)}
 		}
 	}
-	return 0
+	return same
 }
 
 // step evaluates the slice, and reports whether a joined value turned out to vary more than was assumed. At first none

@@ -63,6 +63,22 @@ func TestReplicas(t *testing.T) {
 			butterfly(8, 4, 2, 1) + "fma.rn.f32 %f3, %f1, 0f3EAAAAAB, %f3; add.s32 %r10, %r10, 1;" +
 			"setp.lt.u32 %p1, %r10, %r1; @%p1 bra L; mov.f32 %f1, %f3;" + storeOne, false},
 
+		{"two sums that are packed for their last step", 32, loadOwn + contracted(16) + butterfly(8, 4, 2) +
+			"mov.b32 %r20, %f1; shfl.sync.bfly.b32 %r21, %r20, 1, 31, -1; cvt.u64.u32 %rd20, %r20; cvt.u64.u32 %rd21, %r21;" +
+			"shl.b64 %rd21, %rd21, 32; or.b64 %rd20, %rd20, %rd21; mov.b64 {%r22, %r23}, %rd20; mov.b32 %f1, %r22;" +
+			"mov.b32 %f2, %r23; add.f32 %f1, %f1, %f2;" + storeOne, false},
+		{"rows of a matrix", 32, loadOwn + contracted(16) + butterfly(8) + "mov.b32 %r20, %f1; and.b32 %r10, %r2, 1;" +
+			"shl.b32 %r10, %r10, 4; add.s32 %r10, %r5, %r10; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r10], {%r20};", false},
+
+		{"rows of a matrix that differ", 32, loadOwn + contracted(16) + butterfly(8) + "mov.b32 %r20, %f1;" +
+			"and.b32 %r10, %r2, 2; shl.b32 %r10, %r10, 4; add.s32 %r10, %r5, %r10;" +
+			"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r10], {%r20};", true},
+		{"columns of a matrix", 32, loadOwn + contracted(16) + butterfly(8) + "mov.b32 %r20, %f1; and.b32 %r10, %r2, 1;" +
+			"shl.b32 %r10, %r10, 4; add.s32 %r10, %r5, %r10;" +
+			"stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 [%r10], {%r20};", true},
+		{"halves of another order", 32, loadOwn + contracted(16) + butterfly(8, 4, 2) + "mov.b32 %r20, %f1;" +
+			"shfl.sync.bfly.b32 %r21, %r20, 1, 31, -1; mov.b64 %rd20, {%r20, %r21}; mov.b64 {%r22, %r23}, %rd20;" +
+			"mov.b32 %f1, %r22; mov.b32 %f2, %r23; sub.f32 %f1, %f1, %f2;" + storeOne, true},
 		{"a value of each lane", 32, loadOwn + "mov.f32 %f1, %f0;" + storeOne, true},
 		{"a value of each lane in shared memory", 32, loadOwn + "mov.f32 %f1, %f0;" + storeShared, true},
 		{"a sum of half the warp", 32, loadOwn + contracted(8) + butterfly(4, 2, 1) + storeOne, true},
@@ -96,7 +112,7 @@ func TestReplicas(t *testing.T) {
 				t.Errorf("race = %v, want %v: %v", got, test.race, list)
 			}
 			for i := range p.code { // nothing is a replica: what threads store does differ
-				p.replica.known[replicaKey{p.code[i].index, Dim{test.threads, 1, 1}}] = 0
+				p.replica.known[replicaKey{p.code[i].index, Dim{test.threads, 1, 1}}] = sameOperands{}
 			}
 			if got, list := replicaRace(t, p, test.threads); !got {
 				t.Errorf("findings without replicas: %v, want a race", list)

@@ -26,6 +26,8 @@ type slicedValue struct {
 	floats []float64 // nil for integers
 	opaque bool      // integers whose bits are random: they may stand for a float
 
+	parts []*slicedValue // of which it is put together, the lowest first, all of one size; nil is a part of zeros
+
 	same     invariance
 	compared bool
 }
@@ -259,10 +261,18 @@ func (e *evaluation) compute(n *sliceNode, x []*slicedValue) *slicedValue {
 	case "ld", "ldu":
 		return e.load(n, x)
 	case "mov", "cvta":
-		if len(x) == 1 && in.Args[0].Kind == ptx.RegisterArg {
+		switch {
+		case in.Args[0].Kind != ptx.RegisterArg && len(x) == 1 && len(x[0].parts) == len(in.Args[0].List) &&
+			x[0].parts[n.out] != nil:
+			return x[0].parts[n.out]
+		case in.Args[0].Kind == ptx.RegisterArg && len(x) == 1:
 			return x[0]
 		}
-		return e.blend(n, x, everyBit)
+		v := e.blend(n, x, everyBit)
+		if len(x) > 1 {
+			v.parts = x
+		}
+		return v
 	case "shfl":
 		return e.shuffle(n, x)
 	case "vote", "redux":
@@ -283,10 +293,68 @@ func (e *evaluation) compute(n *sliceNode, x []*slicedValue) *slicedValue {
 	case "atom", "call", "wgmma", "tcgen05", "cp", "mbarrier", "elect", "activemask", "bar", "barrier", "multimem":
 		return e.fresh(n, n.out, 0)
 	}
-	if v := e.arithmetic(n, x); v != nil {
-		return v
+	v := e.arithmetic(n, x)
+	if v == nil {
+		v = e.blend(n, x, everyBit)
 	}
-	return e.blend(n, x, everyBit)
+	if v.parts == nil {
+		v.parts = e.parts(n, x)
+	}
+	return v
+}
+
+// parts are those of the result of an instruction that puts two halves together, or computes with both of them; nil for
+// others.
+func (e *evaluation) parts(n *sliceNode, x []*slicedValue) []*slicedValue {
+	in := n.in
+	if len(in.Mods) == 0 {
+		return nil
+	}
+	size, _ := sizeOf(kindOf(in))
+	switch in.Op {
+	case "cvt":
+		if wide, _ := sizeOf(in.Mods[max(len(in.Mods)-2, 0)]); len(x) == 1 && wide == 2*size && kindOf(in)[0] == 'u' {
+			return []*slicedValue{x[0], nil}
+		}
+	case "shl":
+		if x[1].ints != nil && x[1].ints[0] == uint64(size/2) && len(x[0].parts) == 2 {
+			return []*slicedValue{nil, x[0].parts[0]}
+		}
+	case "or", "add":
+		if a, b := x[0].parts, x[1].parts; len(a) == 2 && len(b) == 2 && !isFloat(kindOf(in)) {
+			if a[1] == nil && b[0] == nil {
+				return []*slicedValue{a[0], b[1]}
+			}
+			if b[1] == nil && a[0] == nil {
+				return []*slicedValue{b[0], a[1]}
+			}
+		}
+	}
+	f := realOperation(in.Op)
+	if !strings.HasSuffix(kindOf(in), "x2") || f == nil {
+		return nil
+	}
+	halves := make([]*slicedValue, 2)
+	for i := range halves {
+		var list []*slicedValue
+		for _, a := range x {
+			if len(a.parts) != 2 || a.parts[i] == nil {
+				return nil
+			}
+			list = append(list, a.parts[i])
+		}
+		halves[i] = e.realOf(f, list)
+	}
+	return halves
+}
+
+// realOf applies an operation on floats to one to three values.
+func (e *evaluation) realOf(f func(a, b, c float64) float64, x []*slicedValue) *slicedValue {
+	list := make([]*slicedValue, 3)
+	for i := range list {
+		list[i] = e.real(x[min(i, len(x)-1)])
+	}
+	return e.eachFloat(func(t int) float64 { return f(list[0].floats[t], list[1].floats[t], list[2].floats[t]) })
 }
 
 // load is what lies at an address: a number of its own for each address. Of what others may write at any time nothing
@@ -340,11 +408,23 @@ func (e *evaluation) shuffle(n *sliceNode, x []*slicedValue) *slicedValue {
 			return truth(ok)
 		})
 	}
-	if x[0].floats != nil {
-		return e.eachFloat(func(t int) float64 { at, _ := from(t); return x[0].floats[at] })
+	return e.permuted(x[0], func(t int) int { at, _ := from(t); return at })
+}
+
+// permuted takes each thread's value from another thread.
+func (e *evaluation) permuted(x *slicedValue, from func(t int) int) (v *slicedValue) {
+	if x.floats != nil {
+		v = e.eachFloat(func(t int) float64 { return x.floats[from(t)] })
+	} else {
+		v = e.each(func(t int) uint64 { return x.ints[from(t)] })
+		v.opaque = x.opaque
 	}
-	v := e.each(func(t int) uint64 { at, _ := from(t); return x[0].ints[at] })
-	v.opaque = x[0].opaque
+	for _, part := range x.parts {
+		if part != nil {
+			part = e.permuted(part, from)
+		}
+		v.parts = append(v.parts, part)
+	}
 	return v
 }
 
@@ -460,11 +540,7 @@ func (e *evaluation) arithmetic(n *sliceNode, x []*slicedValue) *slicedValue {
 		if f == nil {
 			return nil
 		}
-		list := make([]*slicedValue, 3)
-		for i := range list {
-			list[i] = e.real(x[min(i, len(x)-1)])
-		}
-		return e.eachFloat(func(t int) float64 { return f(list[0].floats[t], list[1].floats[t], list[2].floats[t]) })
+		return e.realOf(f, x)
 	}
 	f := wholeOperation(in)
 	if f == nil {

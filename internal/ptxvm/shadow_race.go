@@ -266,7 +266,7 @@ func (r *blockRacing) judge(x *accessing, m mark, verb, past string, value *load
 // rounding makes the values differ.
 func (r *blockRacing) replica(x *accessing, m mark) bool {
 	p := r.worker.grid.prog
-	if there := p.marked(m); there != x.in || m.strong() {
+	if there := p.marked(m); there != x.in || m.strong() || x.in.mem == nil {
 		return false
 	}
 	lane := m.lane()
@@ -284,6 +284,9 @@ func (r *blockRacing) leavesAlone(x *accessing) bool {
 	i := slices.IndexFunc(touches, func(t touch) bool {
 		return t.offset == x.t.offset && t.buffer == x.t.buffer && t.space == x.t.space && len(t.data) == len(x.t.data)
 	})
+	if i < 0 {
+		return false // what an asynchronous copy has written
+	}
 	t := &touches[i] // the first lane has what was there before
 	return len(t.data) <= len(t.old) && bytes.Equal(t.data, t.old[:len(t.data)])
 }
@@ -396,6 +399,9 @@ func (r *blockRacing) passed(w *warp, m mark, shared bool) bool {
 // until it is used.
 func (r *blockRacing) between(x *accessing, verb, past string, old *former, value *loaded) {
 	w, in, t := x.w, x.in, x.t
+	if (verb == "reads") != (past == "read") && r.programOrder(x, verb, old) {
+		return
+	}
 	g := w.cta.grid
 	if g.apart && old.block != r.block {
 		g.wrong.Store(true)
