@@ -44,6 +44,8 @@ type Program struct {
 	unset            []ref // registers that a block must find zero
 	files            map[int]string
 	dynamic          []dynamicUse
+	replica          *replicaCache
+	tensors          bool // it is compiled from a program about tensors, see tensor.go
 }
 
 // blockValue is a slot with a special register that is the same for all threads of a block.
@@ -137,7 +139,8 @@ func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, Numerics: n, specials: map[string]ref{}},
+	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, Numerics: n, specials: map[string]ref{},
+		replica: &replicaCache{known: map[replicaKey]sameOperands{}}, tensors: aboutTensors(f)},
 		slots: map[*ptx.Register]ref{}, consts: map[constantKey]ref{}, symbols: map[symbolKey]symbol{},
 		functions: map[*ptx.Function]*lowered{}, addresses: map[*ptx.Function]uint64{}}
 	if err := l.program(); err != nil {

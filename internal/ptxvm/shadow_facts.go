@@ -21,6 +21,8 @@ type facts struct {
 	writes  []int32
 	parts   []int32 // elements that a load or a store moves, in order; -1 for constants and sinks
 	plain   *plain3 // nil where definedness needs more
+	skips   []int32 // registers that a branch over instructions that only compute leaves as they are
+	under   int32   // the guard of such a branch over this instruction, and 1; 0 for none
 }
 
 // rule is how the definedness of a result follows from that of operands.
@@ -116,6 +118,7 @@ func (l *lowering) facts() {
 		}
 	}
 	p.guesses()
+	p.skips()
 }
 
 // guesses marks loads whose value goes to the operand of atom.cas that is compared.

@@ -268,7 +268,8 @@ func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, va
 		past = "written"
 	}
 	there := p.marked(m)
-	if guess(x.in, there) || verb == "reads" && past == "read" {
+	if guess(x.in, there) || verb == "reads" && past == "read" ||
+		verb == "writes" && past == "written" && old.block == r.block && r.replica(x, m) {
 		return
 	}
 	r.between(x, verb, past, &old, value)
@@ -292,13 +293,43 @@ func (r *blockRacing) observed(x *accessing, c *cell) bool {
 	return false
 }
 
+// replica reports whether a mark of this block is the same store by a thread that holds the same element, so that only
+// rounding makes the values differ.
+func (r *blockRacing) replica(x *accessing, m mark) bool {
+	p := r.worker.grid.prog
+	if there := p.marked(m); there != x.in || m.strong() || x.in.mem == nil {
+		return false
+	}
+	lane := m.lane()
+	if m.warp() == x.w.index {
+		lane, _ = m.otherLane(x.t.lane, m.bytes(), x.in.mem.size)
+	}
+	return p.replicas(x.in, r.worker.grid.launch.Block, threadOf(m.warp(), lane), threadOf(x.w.index, x.t.lane)) ||
+		m.warp() != x.w.index && r.leavesAlone(x)
+}
+
+// leavesAlone reports whether an instruction of a whole warp leaves the bytes of an access as they were before it. Warps
+// that compute the same from the same data do, whatever their lanes write one after another.
+func (r *blockRacing) leavesAlone(x *accessing) bool {
+	touches := x.w.shadow.touches
+	i := slices.IndexFunc(touches, func(t touch) bool {
+		return t.offset == x.t.offset && t.buffer == x.t.buffer && t.space == x.t.space && len(t.data) == len(x.t.data)
+	})
+	if i < 0 {
+		return false // what an asynchronous copy has written
+	}
+	t := &touches[i] // the first lane has what was there before
+	return len(t.data) <= len(t.old) && bytes.Equal(t.data, t.old[:len(t.data)])
+}
+
 func (r *blockRacing) write(x *accessing, c *cell) {
 	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() &&
 		x.in.facts.rule == stores && (x.t.space == sharedSpace || r.mine(c.writer.stamp()))
 	switch {
 	case !x.changed:
 	case together:
-		if other, is := c.writer.otherLane(x.t.lane, x.me.bytes(), x.in.mem.size); is && c.writer.bytes()&x.me.bytes() != 0 {
+		other, is := c.writer.otherLane(x.t.lane, x.me.bytes(), x.in.mem.size)
+		if is && c.writer.bytes()&x.me.bytes() != 0 && !r.replica(x, c.writer) {
 			r.report(x.w, x.in, x.t, [2]int32{-1, x.in.index},
 				"lanes %d and %d of a warp write different values to %s in one instruction", other, x.t.lane)
 		}
@@ -399,6 +430,9 @@ func (r *blockRacing) passed(w *warp, m mark, shared bool) bool {
 // until it is used.
 func (r *blockRacing) between(x *accessing, verb, past string, old *former, value *loaded) {
 	w, in, t := x.w, x.in, x.t
+	if (verb == "reads") != (past == "read") && r.programOrder(x, verb, old) {
+		return
+	}
 	g := w.cta.grid
 	if g.apart && old.block != r.block {
 		g.wrong.Store(true)

@@ -184,8 +184,16 @@ func (x *warpShadow) note(sp space, lane int, write bool, b *buffer, offset uint
 // guard judges the guard of an instruction.
 func (x *warpShadow) guard(w *warp, in *ins, mask uint32) {
 	if at := in.facts.guard; x.held != nil && at >= 0 {
-		x.use(at, mask)
-		x.skipped(in, mask&^(w.p[in.guard.index()]^in.guardFlip))
+		without := mask &^ (w.p[in.guard.index()] ^ in.guardFlip)
+		switch {
+		case in.facts.skips != nil:
+			x.kept(in.facts.skips, at, mask&^without)
+		case in.chooses():
+			x.kept(in.facts.writes, at, without)
+		default:
+			x.use(at, mask)
+			x.skipped(in, without)
+		}
 	}
 	if at := in.facts.guard; x.block.worker.uninit && at >= 0 {
 		if bad := mask &^ x.defined[at]; bad != 0 {

@@ -291,6 +291,12 @@ func (x *warpShadow) follow(w *warp, in *ins) {
 		x.assign(f.writes, w.mask, &result)
 	case pure && in.kind == plain && f.rule <= either && len(f.writes) > 0:
 		result := x.computed(w, in)
+		for m := w.mask; m != 0; m &= m - 1 {
+			lane := bits.TrailingZeros32(m)
+			for _, at := range f.within() {
+				result[lane] = x.joined(result[lane], x.held[at].of(lane))
+			}
+		}
 		x.assign(f.writes, w.mask, &result)
 	default:
 		for _, at := range f.reads {
@@ -333,6 +339,68 @@ func (x *warpShadow) vary(w *warp, in *ins) {
 	}
 	for _, at := range f.writes {
 		x.varies[at] = x.varies[at]&^w.mask | m&w.mask
+	}
+}
+
+// chooses reports whether an instruction only computes. A guard then decides which value its registers have, which is
+// no use of the guard: compilers write selections so.
+func (in *ins) chooses() bool {
+	return in.src != nil && in.kind == plain && in.facts.rule <= either && len(in.facts.writes) > 0 && in.mem == nil &&
+		in.flow == nil && in.copy == nil && !in.clock
+}
+
+// within are the registers that decide whether an instruction is executed, as far as that is no use of them.
+func (f *facts) within() (list []int32) {
+	if f.guard >= 0 {
+		list = append(list, f.guard)
+	}
+	if f.under > 0 {
+		list = append(list, f.under-1)
+	}
+	return list
+}
+
+// kept is for lanes whose registers stay what they are because of a guard, and depend on it now.
+func (x *warpShadow) kept(registers []int32, guard int32, lanes uint32) {
+	decides := x.held[guard]
+	if decides == nil || lanes == 0 {
+		return
+	}
+	for _, at := range registers {
+		var now held
+		for m := lanes; m != 0; m &= m - 1 {
+			lane := bits.TrailingZeros32(m)
+			now[lane] = x.joined(x.held[at].of(lane), decides[lane])
+		}
+		x.assign([]int32{at}, lanes, &now)
+	}
+}
+
+// skipLimit is how many instructions a branch may jump over that only choose values: functions such as the logarithm
+// have one or two for infinities.
+const skipLimit = 16
+
+// skips finds branches over a few instructions that only compute. They are selections, too.
+func (p *Program) skips() {
+	for i := range p.code {
+		in := &p.code[i]
+		if in.kind != branch || in.facts.guard < 0 || in.target <= i+1 || in.target > i+1+skipLimit {
+			continue
+		}
+		var list []int32
+		sound := true
+		for j := i + 1; j < in.target && sound; j++ {
+			over := &p.code[j]
+			list = append(list, over.facts.writes...)
+			sound = over.chooses() && over.facts.under == 0 && !slices.Contains(over.facts.writes, in.facts.guard)
+		}
+		if !sound {
+			continue
+		}
+		in.facts.skips = list
+		for j := i + 1; j < in.target; j++ {
+			p.code[j].facts.under = in.facts.guard + 1
+		}
 	}
 }
 

@@ -40,11 +40,23 @@ func TestUsesOfRaces(t *testing.T) {
 		{"an atomic operation", "red.global.add.u32 [%rd3], %r10;", true},
 		{"an address", "and.b32 %r13, %r10, 15; mul.wide.u32 %rd21, %r13, 4; add.s64 %rd21, %rd2, %rd21;" +
 			"ld.global.u32 %r14, [%rd21];", true},
-		{"a branch", "setp.eq.s32 %p3, %r10, 5; @%p3 bra DONE; mov.u32 %r13, 1;", true},
-		{"a guard", "setp.eq.s32 %p3, %r10, 5; @%p3 mov.u32 %r13, 1;", true},
-		{"a condition that decides nothing", "setp.eq.s32 %p3, %r10, 5; or.pred %p4, %p3, %p2; @%p4 mov.u32 %r13, 1;",
+		{"a branch", "setp.eq.s32 %p3, %r10, 5; @%p3 bra DONE; st.global.u32 [%rd13], %r2;", true},
+		{"a branch over a number that nothing becomes of", "setp.eq.s32 %p3, %r10, 5; @%p3 bra L; mov.u32 %r13, 1; L:",
 			false},
-		{"a condition that decides", "setp.eq.s32 %p3, %r10, 5; or.pred %p4, %p3, %p1; @%p4 mov.u32 %r13, 1;", true},
+		{"a branch over a number that is stored where it is jumped over",
+			"mov.u32 %r13, 2; setp.ne.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1; L: st.global.u32 [%rd13], %r13;", true},
+		{"a branch over a number that is stored where it is not",
+			"mov.u32 %r13, 2; setp.eq.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1; L: st.global.u32 [%rd13], %r13;", true},
+		{"a guard", "setp.eq.s32 %p3, %r10, 5; @%p3 st.global.u32 [%rd13], %r2;", true},
+		{"a guard of a number that nothing becomes of", "setp.eq.s32 %p3, %r10, 5; @%p3 mov.u32 %r13, 1;", false},
+		{"a guard of a number that is stored", "mov.u32 %r13, 2; setp.ne.s32 %p3, %r10, 5000; @%p3 mov.u32 %r13, 1;" +
+			"st.global.u32 [%rd13], %r13;", true},
+		{"a guard that leaves a number that is stored", "mov.u32 %r13, 2; setp.eq.s32 %p3, %r10, 5000;" +
+			"@%p3 mov.u32 %r13, 1; st.global.u32 [%rd13], %r13;", true},
+		{"a condition that decides nothing", "setp.eq.s32 %p3, %r10, 5; or.pred %p4, %p3, %p2;" +
+			"@%p4 st.global.u32 [%rd13], %r2;", false},
+		{"a condition that decides", "setp.eq.s32 %p3, %r10, 5; or.pred %p4, %p3, %p1; @%p4 st.global.u32 [%rd13], %r2;",
+			true},
 		{"a choice of something else", "selp.b32 %r13, %r2, %r10, %p2; st.global.u32 [%rd13], %r13;", false},
 		{"a choice", "selp.b32 %r13, %r10, %r2, %p2; st.global.u32 [%rd13], %r13;", true},
 		{"a value that chooses", "setp.eq.s32 %p3, %r10, 5; selp.b32 %r13, 1, 2, %p3; st.global.u32 [%rd13], %r13;",
