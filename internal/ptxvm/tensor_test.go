@@ -36,10 +36,12 @@ func TestProgramOrder(t *testing.T) {
 		{"a count that is read after it is set", first + "@%p2 st.global.u32 [%rd1], 7;" + scalar + decided, 64, true, true},
 		{"elements in place, by lanes of a warp", "xor.b32 %r11, %r2, 1; mul.wide.u32 %rd20, %r11, 4;" +
 			"" +
-			"add.s64 %rd20, %rd1, %rd20; ld.global.u32 %r10, [%rd20]; add.s32 %r12, %r10, 5; st.global.u32 [%rd11], %r12;", 32, false, true},
+			"add.s64 %rd20, %rd1, %rd20; ld.global.u32 %r10, [%rd20]; add.s32 %r12, %r10, 5; st.global.u32 [%rd11], %r12;",
+			32, false, true},
 		{"elements in place, by warps", "xor.b32 %r11, %r2, 32; mul.wide.u32 %rd20, %r11, 4;" +
 			"" +
-			"add.s64 %rd20, %rd1, %rd20; ld.global.u32 %r10, [%rd20]; add.s32 %r12, %r10, 5; st.global.u32 [%rd11], %r12;", 64, true, true},
+			"add.s64 %rd20, %rd1, %rd20; ld.global.u32 %r10, [%rd20]; add.s32 %r12, %r10, 5; st.global.u32 [%rd11], %r12;",
+			64, true, true},
 		{"elements that are stored and read by lanes of a warp", "st.global.u32 [%rd11], 7; xor.b32 %r11, %r2, 1;" +
 			"mul.wide.u32 %rd20, %r11, 4; add.s64 %rd20, %rd1, %rd20; ld.global.u32 %r10, [%rd20];" +
 			"st.global.u32 [%rd12], %r10;", 32, true, true},
