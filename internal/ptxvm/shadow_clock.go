@@ -42,8 +42,8 @@ const (
 	clockBytes = 160
 )
 
-// A clock with deeper links than maxClockDepth gets a table, one with more links than maxClockLinks another clock on top. Threads
-// that wait for each other in a loop with a fence add a clock in each turn.
+// A clock with deeper links than maxClockDepth gets a table, one with more links than maxClockLinks another clock on
+// top. Threads that wait for each other in a loop with a fence add a clock in each turn.
 const (
 	maxClockDepth = 16
 	maxClockLinks = 8

@@ -308,8 +308,8 @@ func (r *blockRacing) replica(x *accessing, m mark) bool {
 		m.warp() != x.w.index && r.leavesAlone(x)
 }
 
-// leavesAlone reports whether an instruction of a whole warp leaves the bytes of an access as they were before it. Warps
-// that compute the same from the same data do, whatever their lanes write one after another.
+// leavesAlone reports whether an instruction of a whole warp leaves the bytes of an access as they were before it.
+// Warps that compute the same from the same data do, whatever their lanes write one after another.
 func (r *blockRacing) leavesAlone(x *accessing) bool {
 	touches := x.w.shadow.touches
 	i := slices.IndexFunc(touches, func(t touch) bool {
