@@ -11,7 +11,7 @@ OUT="${OUT:-$PWD/.cache/device}"
 mkdir -p "$OUT/parts"
 export binary OUT SOAK="${SOAK:-100000}"
 cd "$(dirname "$0")/../../internal/oracle" || exit 1
-timeout "${SECONDS_LEFT:-560}" xargs -P "$(nproc)" -L 1 sh -c '
+timeout "${SECONDS_LEFT:-560}" xargs -P "${JOBS:-$(nproc)}" -L 1 sh -c '
 	part="$OUT/parts/$1-$2"
 	GOMAXPROCS=1 GPUEMU_SOAK="$SOAK" GPUEMU_SOAK_RECORD="$part.md" "$binary" -test.count=1 -test.timeout 0 \
 		-test.run "^TestHonestImplementationsKeepTheBound\$/^ops\$/^$1\$/^$2\$" >"$part.log" 2>&1 ||

@@ -59,6 +59,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GPUEMU_HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("GPUEMU_PYTHON", testkit.Python(t))
+			env.Setenv("GPUEMU_SEED", "1")                               // no test depends on the draw of a day
 			env.Setenv("BIN", filepath.SplitList(env.Getenv("PATH"))[0]) // where our own commands are, and nothing else
 			return nil
 		},

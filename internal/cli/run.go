@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -111,7 +112,7 @@ func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.Ru
 		s := wire.Seed(f.seed)
 		req.Seed = &s
 	case kind == "fuzz" && f.resume == "":
-		s, err := drawSeed()
+		s, err := defaultSeed(e.env)
 		if err != nil {
 			return nil, err
 		}
@@ -127,8 +128,17 @@ func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.Ru
 	return req, nil
 }
 
-// drawSeed draws a master seed from the system.
-func drawSeed() (wire.Seed, error) {
+// defaultSeed returns the master seed of a run that names none: GPUEMU_SEED where it is set, for runs that can be
+// repeated, else one drawn from the system.
+func defaultSeed(env Env) (wire.Seed, error) {
+	if text := env.Getenv("GPUEMU_SEED"); text != "" {
+		s, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			return 0, diag.Errorf(Usage, "set GPUEMU_SEED to a whole number from 0 to 2^64-1, or unset it",
+				"GPUEMU_SEED=%q is no seed", text)
+		}
+		return wire.Seed(s), nil
+	}
 	var b [8]byte
 	if _, err := rand.Read(b[:]); err != nil {
 		return 0, fmt.Errorf("no random numbers from the system: %w", err)

@@ -83,7 +83,7 @@ func fuzzCommand(term *terminal, env Env) *cobra.Command {
 	}
 	fl := cmd.Flags()
 	fl.IntVarP(&f.iterations, "iterations", "i", 100, "`N` cases per op")
-	fl.Var(&f.seed, "seed", "master seed, 0 to 2^64-1 (default: drawn and printed)")
+	fl.Var(&f.seed, "seed", "master seed, 0 to 2^64-1 (default: GPUEMU_SEED, else drawn and printed)")
 	f.registerOps(cmd, "o")
 	f.registerCommon(cmd)
 	f.out.register(cmd, "", "text", "json", "junit", "sarif")

@@ -253,13 +253,15 @@ def test_configuration() -> None:
     assert SeededFuzzer(FuzzConfig(edge_cases=[])).next().shape != ()
 
 
-def test_fuzzer_is_repeatable() -> None:
+def test_fuzzer_is_repeatable(monkeypatch: pytest.MonkeyPatch) -> None:
     fuzzer = SeededFuzzer(7, FuzzConfig(max_size=9))
     first = [fuzzer.next(), fuzzer.next_test_case(), *fuzzer.iterator(3)]
     fuzzer.reset()
     assert list(fuzzer.iterator(5)) == first
     assert list(SeededFuzzer(FuzzConfig(seed=7, max_size=9)).iterator(5)) == first
     assert fuzzer.seed == 7 and isinstance(first[0], SeededFuzzer.TestCase)
+    assert SeededFuzzer().seed == SeededFuzzer().seed == 1
+    monkeypatch.delenv("GPUEMU_SEED")
     assert SeededFuzzer().seed != SeededFuzzer().seed
 
 

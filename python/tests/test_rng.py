@@ -11,7 +11,7 @@ import pytest
 import vectors
 
 from gpuemu import _jump, _normal
-from gpuemu.rng import SeededRng, derive_seed, generate_seed, splitmix64
+from gpuemu.rng import SeededRng, default_seed, derive_seed, generate_seed, splitmix64
 
 STREAMS = vectors.read("rng/rng-v1.json", "streams")
 DRAWS = STREAMS + vectors.read("rng/rng-v1-spec.json", "draws")
@@ -177,6 +177,17 @@ def test_seeds_wrap() -> None:
     assert derive_seed(-1, "x") == derive_seed(2**64 - 1, "x")
     assert abs(generate_seed() - time.time_ns()) < 60 * 10**9
     assert repr(SeededRng(5)) == "SeededRng(5)"
+
+
+def test_default_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUEMU_SEED", "18446744073709551615")
+    assert default_seed() == 2**64 - 1
+    for text in ("-1", "1.5", "18446744073709551616", "x"):
+        monkeypatch.setenv("GPUEMU_SEED", text)
+        with pytest.raises(ValueError, match=r"GPUEMU_SEED.* is no seed: set it to"):
+            default_seed()
+    monkeypatch.setenv("GPUEMU_SEED", "")
+    assert abs(default_seed() - time.time_ns()) < 60 * 10**9
 
 
 def test_wrong_arguments() -> None:

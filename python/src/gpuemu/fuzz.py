@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Callable, ClassVar
 from . import _values
 from ._values import Array
 from .arrays import Refusal
-from .rng import SeededRng, generate_seed
+from .rng import SeededRng, default_seed
 
 if TYPE_CHECKING:
     from .results import FuzzResults, ValidationResult
@@ -146,7 +146,7 @@ def fuzz_shapes(
     if dimensions:
         return itertools.product(*dimensions.values())
     ranges = _Ranges(min_dims, max_dims, min_size, max_size, max_elements)
-    return (ranges.draw(rng.derive("shape")) for rng in _cases(generate_seed() if seed is None else seed))
+    return (ranges.draw(rng.derive("shape")) for rng in _cases(default_seed() if seed is None else seed))
 
 
 def fuzz_dtypes(
@@ -171,7 +171,7 @@ def fuzz_dtypes(
     names = [n for n in names if n not in left_out]
     if not names:
         raise ValueError("fuzz_dtypes(): no type is left; exclude fewer")
-    return (rng.derive("dtype").choice(names) for rng in _cases(generate_seed() if seed is None else seed))
+    return (rng.derive("dtype").choice(names) for rng in _cases(default_seed() if seed is None else seed))
 
 
 def _available() -> list[str]:
@@ -201,7 +201,7 @@ def fuzz_layouts(
     if shape is None:
         wanted = {"contiguous": include_contiguous, "strided": include_strided, "transposed": include_transposed}
         names = [n for n in _values.LAYOUTS if wanted.get(n, True)]
-        return (rng.derive("layout").choice(names) for rng in _cases(generate_seed() if seed is None else seed))
+        return (rng.derive("layout").choice(names) for rng in _cases(default_seed() if seed is None else seed))
     dims = _values.check_shape(shape)
     layouts = []
     if include_contiguous:
@@ -422,7 +422,7 @@ class SeededFuzzer:
             seed = self.config.seed
         elif self.config.seed not in (None, seed):
             raise ValueError(f"SeededFuzzer has seed {seed}, its config has {self.config.seed}: leave one out")
-        self._rng = SeededRng(generate_seed() if seed is None else seed)
+        self._rng = SeededRng(default_seed() if seed is None else seed)
         self._iteration = 0
 
     @property

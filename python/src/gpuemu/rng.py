@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import math
 import operator
+import os
 import time
 from collections.abc import MutableSequence, Sequence
 from typing import Any, Protocol, TypeVar
@@ -63,6 +64,16 @@ def derive_seed(seed: int, domain: str) -> int:
 def generate_seed() -> int:
     """A new seed: the time in nanoseconds since 1970, as in the engine."""
     return time.time_ns() & _MASK
+
+
+def default_seed() -> int:
+    """The seed of a call that names none: GPUEMU_SEED where set, so that runs can be repeated, else a new one."""
+    text = os.environ.get("GPUEMU_SEED", "")
+    if not text:
+        return generate_seed()
+    if not (text.isascii() and text.isdigit() and int(text) <= _MASK):
+        raise ValueError(f"GPUEMU_SEED={text!r} is no seed: set it to a whole number from 0 to 2^64-1, or unset it")
+    return int(text)
 
 
 class SeededRng:
