@@ -85,7 +85,10 @@ func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 		checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
 		return false
 	}
-	return !checks.race || x.block.racing.reads(w, in, s, size)
+	if racing := &x.block.racing; checks.race && !racing.reads(w, in, s, size) {
+		racing.racyReads(w, in, s, size)
+	}
+	return true
 }
 
 // quickStore judges a store before it is made.
@@ -97,7 +100,7 @@ func (x *warpShadow) quickStore(w *warp, in *ins, s *sweep, size int) bool {
 	if checks.uninit && (!x.all(f.address, w.mask) || !x.all(f.parts, w.mask)) {
 		return false
 	}
-	if checks.race && !x.block.racing.writes(w, in, s, size) {
+	if racing := &x.block.racing; checks.race && !racing.writes(w, in, s, size) && !racing.racyWrites(w, in, s, size) {
 		return false
 	}
 	if checks.uninit {

@@ -84,10 +84,12 @@ type blockRacing struct {
 	tracked  uint32                // warps that have accessed something
 
 	repeats repeats
+	probe   touch // of racyReads and racyWrites
 
-	log   []wordKey // words that the block has loaded and that are followed
-	logOf uint32    // the block, as in former
-	made  int       // of following.live
+	heard [][]followed // loads of words of shared memory that are followed
+	log   []wordKey    // words of buffers that the block has loaded and that are followed
+	logOf uint32       // the block, as in former
+	made  int          // of following.live
 }
 
 func newRacing(g *grid) racing {
@@ -114,6 +116,9 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	r.shared, r.released = make([]cell, (len(b.cta.shared)+3)/4), map[wordKey]*released{}
 	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
 	r.none = make([]uint32, n)
+	if b.worker.racing.following != nil {
+		r.heard = make([][]followed, len(r.shared))
+	}
 	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products {
 		r.repeats.entries = make([]repeat, repeatCount)
 	}
@@ -195,10 +200,14 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	}
 	f := &in.facts
 	me := newMark(r.worker.stamp, w.index, in)
+	r.tracked |= 1 << w.index
 	if f.strong {
 		me |= strongMark
 		r.acquire(w, in, t)
 		r.oppose(w, t)
+	}
+	if s := w.shadow; r.worker.following != nil && s.passed && f.rule == loads && r.worker.following.has(t) {
+		return
 	}
 	x, changed := accessing{w: w, in: in, t: t}, false
 	done, at := 0, int(t.offset%4)
@@ -253,15 +262,16 @@ func guess(x, y *ins) bool {
 	return x != nil && y != nil && (x.facts.guess && y.src.Has("cas") || y.facts.guess && x.src.Has("cas"))
 }
 
-// judge reports a race of an access with a former one, if they race.
-func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, value *loaded) {
+// judge reports a race of an access with a former one, if they race, and returns the finding that counts it; nil where
+// it is not kept, or not yet.
+func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, value *loaded) *Finding {
 	if m == 0 {
-		return
+		return nil
 	}
 	old := r.former(m, x.t.space == sharedSpace)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
 		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer && r.observed(x, c) {
-		return
+		return nil
 	}
 	p := r.worker.grid.prog
 	if past == "read" && old.strong() && p.writes(old.mark) {
@@ -270,9 +280,9 @@ func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, va
 	there := p.marked(m)
 	if guess(x.in, there) || verb == "reads" && past == "read" ||
 		verb == "writes" && past == "written" && old.block == r.block && r.replica(x, m) {
-		return
+		return nil
 	}
-	r.between(x, verb, past, &old, value)
+	return r.between(x, verb, past, &old, value)
 }
 
 // observed reports whether somebody has read what the writer of a word wrote, by a strong access that is ordered before
@@ -382,18 +392,24 @@ func (r *blockRacing) read(x *accessing, c *cell) {
 		value = x.w.shadow.now[x.t.lane]
 	}
 	r.judge(x, c, c.writer, "reads", "written", value)
-	if (c.reader|c.other)&strongMark != 0 {
-		for _, m := range []mark{c.reader, c.other} {
-			if m.strong() {
-				r.judge(x, c, m, "reads", "read", value)
-			}
-		}
-	}
+	r.judgeStrong(x, c, value)
 	if value != nil {
-		r.keepRead(r.key(x.w, x.t, x.t.offset/4+uint64(x.word)), former{x.me, r.block}, value)
+		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{x.me, r.block}, value)
 		return
 	}
 	r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
+}
+
+// judgeStrong judges a read beside strong accesses, which may have written.
+func (r *blockRacing) judgeStrong(x *accessing, c *cell, value *loaded) {
+	if (c.reader|c.other)&strongMark == 0 {
+		return
+	}
+	for _, m := range []mark{c.reader, c.other} {
+		if m.strong() {
+			r.judge(x, c, m, "reads", "read", value)
+		}
+	}
 }
 
 // enter makes an access one of the two that a cell remembers beside its writer. Size is that of the access of a lane.
@@ -427,16 +443,16 @@ func (r *blockRacing) passed(w *warp, m mark, shared bool) bool {
 }
 
 // between reports a race with a former access. Where the value of the load among the two is followed, the report waits
-// until it is used.
-func (r *blockRacing) between(x *accessing, verb, past string, old *former, value *loaded) {
+// until it is used. It returns the finding that counts the race; nil where it is not kept, or not yet.
+func (r *blockRacing) between(x *accessing, verb, past string, old *former, value *loaded) *Finding {
 	w, in, t := x.w, x.in, x.t
 	if (verb == "reads") != (past == "read") && r.programOrder(x, verb, old) {
-		return
+		return nil
 	}
 	g := w.cta.grid
 	if g.apart && old.block != r.block {
 		g.wrong.Store(true)
-		return
+		return nil
 	}
 	there := g.prog.marked(old.mark)
 	if read := in; verb == "reads" || past == "read" {
@@ -453,20 +469,20 @@ func (r *blockRacing) between(x *accessing, verb, past string, old *former, valu
 	}
 	if again := &r.worker.again; again.known != nil && again.pair == pair {
 		again.known.Count++
-		return
+		return again.known
 	}
 	if known := r.worker.pairs[pair]; known != nil {
 		known.Count++
 		r.worker.again.pair, r.worker.again.known = pair, known
-		return
+		return known
 	}
 	if len(r.worker.pairs) >= maxOfClass {
-		return
+		return nil
 	}
 	why := r.unsynchronized(w, t.lane, old)
 	if value != nil && !value.used {
 		r.wait(value, w, t, waitingRace{pair: pair, verb: verb, past: past, in: in, old: *old, why: why})
-		return
+		return nil
 	}
 	f := w.raceWith(in, t, verb, past, old, why)
 	f.Operands = w.operands(in, t.lane)
@@ -474,6 +490,7 @@ func (r *blockRacing) between(x *accessing, verb, past string, old *former, valu
 	if r.worker.following != nil {
 		r.worker.following.confirmed(pair, g)
 	}
+	return f
 }
 
 // seen reports whether a lane has read, by relaxed accesses, what was published after an access. That orders strong
@@ -601,6 +618,11 @@ func (r *racing) merge(other *racing) {
 func (w *worker) races() {
 	if w.shadow == nil {
 		return
+	}
+	if fw := w.shadow.racing.following; fw != nil { // which does not follow all that the first execution has seen
+		for pair, f := range w.shadow.racing.pairs {
+			f.Count = max(f.Count, fw.counts[pair])
+		}
 	}
 	list := slices.Collect(maps.Values(w.shadow.racing.pairs))
 	slices.SortFunc(list, byOrder)

@@ -39,6 +39,8 @@ type warpShadow struct {
 	plain   bool            // registers are all that instructions without an access need to be judged
 	held    map[int32]*held // values that are followed, by register; nil where none is
 	now     held            // what the current load has given
+	times   map[int32]uint  // how often the warp has executed a load that is followed, by instruction
+	passed  bool            // the current load is not followed
 	varies  []uint32        // lanes whose value depends on more than on which thread it is, by register
 
 	flying  []flying // by register
@@ -128,7 +130,7 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 		x.defined = make([]uint32, len(x.start))
 		x.plain = !p.products && s.racing.following == nil
 		if s.racing.following != nil {
-			x.held, x.varies = map[int32]*held{}, make([]uint32, len(x.start))
+			x.held, x.varies, x.times = map[int32]*held{}, make([]uint32, len(x.start)), map[int32]uint{}
 		}
 		if p.products {
 			x.flying, x.written = make([]flying, len(x.start)), make([]uint8, len(x.start))
@@ -160,6 +162,7 @@ func (x *warpShadow) reset() {
 	clear(x.flying)
 	clear(x.written)
 	clear(x.held)
+	clear(x.times)
 	clear(x.varies)
 	x.fenced = false
 	x.touches, x.landed = x.touches[:0], x.landed[:0]
@@ -240,9 +243,6 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 		}
 		for i := range x.touches {
 			x.block.racing.touch(w, in, &x.touches[i])
-		}
-		if len(x.touches) > 0 {
-			x.block.racing.tracked |= 1 << w.index
 		}
 	}
 	x.touches = x.touches[:0]

@@ -29,6 +29,10 @@ type suspects struct {
 
 	pairs  map[[2]int32]bool // races with a load that no use has confirmed yet
 	byLoad map[int32]int     // how many of them there are, by instruction; 0 for those that are settled
+	counts map[[2]int32]int  // how often races were seen in the first execution
+
+	sampled bool // of the loads of a loop only some are followed
+	passed  bool // some were not, of races that no use has confirmed at that time
 }
 
 // any reports whether there is some.
@@ -57,9 +61,29 @@ func (s *suspects) has(t *touch) bool {
 // following is what is kept while a launch is executed a second time.
 type following struct {
 	*suspects
-	reads map[wordKey][]followed
-	live  int // values, and races that wait for their use
-	paid  int // of them, memory is reserved for
+	reads map[wordKey][]followed // of buffers
+	live  int                    // values, and races that wait for their use
+	paid  int                    // of them, memory is reserved for
+
+	values []loaded // where new ones come from
+	races  []waitingRace
+}
+
+// followedAtOnce is how many values, or races, are allocated at a time.
+const followedAtOnce = 256
+
+// value makes a value.
+func (r *blockRacing) value(a, b *loaded) *loaded {
+	fw := r.worker.following
+	fw.live++
+	r.made++
+	if len(fw.values) == 0 {
+		fw.values = make([]loaded, followedAtOnce)
+	}
+	v := &fw.values[0]
+	fw.values = fw.values[1:]
+	v.a, v.b = a, b
+	return v
 }
 
 // Values are about followedBytes large, with their place in maps. Memory for them is reserved for many at a time.
@@ -102,8 +126,8 @@ type followed struct {
 // loaded is what a lane has loaded, or computed from what lanes have loaded.
 type loaded struct {
 	used  bool
-	from  []*loaded // what it was computed from
-	races []waitingRace
+	a, b  *loaded // what it was computed from
+	races *waitingRace
 }
 
 // waitingRace is a race that is reported if the value is used. Most never are: what it says is put together then.
@@ -116,8 +140,12 @@ type waitingRace struct {
 	block      Dim
 	number     int // of the block
 	warp       int
-	memory     touch // where, without what
+	space      space
+	lane       int
+	buffer     *buffer
+	offset     uint64
 	operands   []Operand
+	next       *waitingRace // of the value
 }
 
 // held are the values that the lanes of a warp have in a register; nil for one that is not followed.
@@ -134,6 +162,9 @@ func (r *blockRacing) key(w *warp, t *touch, word uint64) wordKey {
 // confirm executes a launch a second time, after workers have executed it once from memory as it was before, and
 // returns its result. The second execution ends as soon as every race that the first one has seen is confirmed: a
 // kernel that lacks a barrier costs little more than one that has it. The first result then is the one that counts.
+//
+// Loops load the same again and again, and most of it need not be followed to confirm a race. Where that was not
+// enough, a third execution follows all loads.
 func (p *Program) confirm(g *grid, workers []*worker, before [][]byte, s *suspects) (*Result, error) {
 	again := *g.launch
 	again.Trace = nil // it has been reported
@@ -147,9 +178,27 @@ func (p *Program) confirm(g *grid, workers []*worker, before [][]byte, s *suspec
 		again.elsewhere += first.kept
 	}
 	g.swap(before)
-	second, err := p.runTogether(&again, g.order, s)
-	if second != nil || err != nil {
-		return second, err
+	size := int64(0)
+	for _, b := range before {
+		size += int64(len(b))
+	}
+	again.elsewhere += size
+	var start [][]byte
+	if size <= g.budget.left() {
+		again.elsewhere += size
+		start, s.sampled = make([][]byte, len(before)), true
+		for i := range before {
+			start[i] = bytes.Clone(g.memory.buffers[i].data[:len(before[i])])
+		}
+	}
+	last, err := p.runTogether(&again, g.order, s)
+	if last != nil && s.passed {
+		g.restore(start)
+		s.sampled = false
+		last, err = p.runTogether(&again, g.order, s)
+	}
+	if last != nil || err != nil {
+		return last, err
 	}
 	g.swap(before)
 	return first, nil
@@ -169,7 +218,11 @@ func (g *grid) swap(copies [][]byte) {
 
 // open adds races that are to be confirmed: those with a load.
 func (s *suspects) open(p *Program, pairs map[[2]int32]*Finding) {
-	for pair := range pairs {
+	if s.counts == nil {
+		s.counts = map[[2]int32]int{}
+	}
+	for pair, found := range pairs {
+		s.counts[pair] += found.Count
 		loading := false
 		for _, at := range pair {
 			loading = loading || at >= 0 && p.code[at].facts.rule == loads
@@ -258,12 +311,25 @@ func (x *warpShadow) take(in *ins) (now held) {
 	fw := x.block.racing.worker.following
 	for i := range x.touches {
 		if t := &x.touches[i]; in.facts.rule == loads && fw.has(t) && !fw.settled(in) && fw.pay(x.block.cta.grid) {
-			fw.live++
-			x.block.racing.made++
-			now[t.lane] = &loaded{}
+			now[t.lane] = x.block.racing.value(nil, nil)
 		}
 	}
 	return now
+}
+
+// passesOver reports whether a load is one of those that are not followed, because the warp has executed it often.
+// Loops do the same again and again: after the fifth time it is followed when the number of times is a power of two.
+func (x *warpShadow) passesOver(in *ins) bool {
+	fw := x.block.racing.worker.following
+	if !fw.sampled || in.facts.rule != loads || in.facts.strong || fw.settled(in) ||
+		!slices.ContainsFunc(x.touches, func(t touch) bool { return fw.has(&t) }) {
+		return false
+	}
+	n := x.times[in.index]
+	x.times[in.index]++
+	over := n > 4 && n&(n-1) != 0
+	fw.passed = fw.passed || over
+	return over
 }
 
 // follow says what an instruction that has been executed does with values that are followed.
@@ -280,7 +346,10 @@ func (x *warpShadow) follow(w *warp, in *ins) {
 	pure := len(x.touches) == 0 && in.mem == nil && in.flow == nil && in.copy == nil && !in.clock
 	switch {
 	case f.rule == loads:
-		x.now = x.take(in)
+		x.now = held{}
+		if x.passed = x.passesOver(in); !x.passed {
+			x.now = x.take(in)
+		}
 		x.assign(f.parts, w.mask, &x.now)
 	case f.rule == passes: // registers of a function may be those of its caller
 		for at := range x.held {
@@ -511,9 +580,7 @@ func (x *warpShadow) joined(a, b *loaded) *loaded {
 	case b == nil || b.used || a == b:
 		return a
 	}
-	x.block.racing.worker.following.live++
-	x.block.racing.made++
-	return &loaded{from: []*loaded{a, b}}
+	return x.block.racing.value(a, b)
 }
 
 // use says that the values of a register are used by lanes.
@@ -537,7 +604,7 @@ func (r *blockRacing) used(v *loaded) {
 			continue
 		}
 		v.used = true
-		for _, race := range v.races {
+		for race := v.races; race != nil; race = race.next {
 			if known := r.worker.pairs[race.pair]; known != nil {
 				known.Count++
 			} else {
@@ -545,31 +612,46 @@ func (r *blockRacing) used(v *loaded) {
 				r.worker.following.confirmed(race.pair, r.worker.grid)
 			}
 		}
-		open = append(open, v.from...)
-		v.from, v.races = nil, nil
+		for _, from := range []*loaded{v.a, v.b} {
+			if from != nil && !from.used {
+				open = append(open, from)
+			}
+		}
+		v.a, v.b, v.races = nil, nil, nil
 	}
 }
 
 // wait keeps a race until its value is used.
 func (r *blockRacing) wait(v *loaded, w *warp, t *touch, x waitingRace) {
-	r.worker.following.live++
+	fw := r.worker.following
+	fw.live++
 	r.made++
 	x.block, x.number, x.warp, x.operands = w.cta.id, w.cta.number, w.index, w.operands(x.in, t.lane)
-	x.memory = touch{space: t.space, lane: t.lane, buffer: t.buffer, offset: t.offset}
-	v.races = append(v.races, x)
+	x.space, x.lane, x.buffer, x.offset = t.space, t.lane, t.buffer, t.offset
+	x.next = v.races
+	if len(fw.races) == 0 {
+		fw.races = make([]waitingRace, followedAtOnce)
+	}
+	v.races, fw.races = &fw.races[0], fw.races[1:]
+	*v.races = x
 }
 
 // finding is the race as it is told. The block that it was seen in may have ended.
 func (x *waitingRace) finding(r *blockRacing) *Finding {
 	w := &warp{cta: &cta{grid: r.worker.grid, worker: r.owner, id: x.block, number: x.number}, index: x.warp}
-	f := w.raceWith(x.in, &x.memory, x.verb, x.past, &x.old, x.why)
+	at := touch{space: x.space, lane: x.lane, buffer: x.buffer, offset: x.offset}
+	f := w.raceWith(x.in, &at, x.verb, x.past, &x.old, x.why)
 	f.Operands = x.operands
 	return f
 }
 
 // keepRead enters a load of a word.
-func (r *blockRacing) keepRead(key wordKey, me former, v *loaded) {
-	fw := r.worker.following
+func (r *blockRacing) keepRead(w *warp, t *touch, word uint64, me former, v *loaded) {
+	if t.space == sharedSpace {
+		r.heard[word] = append(r.heard[word], followed{me, v})
+		return
+	}
+	fw, key := r.worker.following, r.key(w, t, word)
 	fw.reads[key] = append(fw.reads[key], followed{me, v})
 	r.log, r.logOf = append(r.log, key), me.block
 }
@@ -577,9 +659,14 @@ func (r *blockRacing) keepRead(key wordKey, me former, v *loaded) {
 // followedReaders judges a write that changes a word by the loads of it that are followed. Of those that are ordered
 // before it, a strong write keeps what others may still race with.
 func (r *blockRacing) followedReaders(x *accessing) {
-	fw := r.worker.following
-	key := r.key(x.w, x.t, x.t.offset/4+uint64(x.word))
-	list := fw.reads[key]
+	fw, word := r.worker.following, x.t.offset/4+uint64(x.word)
+	key, list := wordKey{}, []followed(nil)
+	if x.t.space == sharedSpace {
+		list = r.heard[word]
+	} else {
+		key = r.key(x.w, x.t, word)
+		list = fw.reads[key]
+	}
 	kept := list[:0]
 	for i := range list {
 		old := &list[i]
@@ -591,12 +678,15 @@ func (r *blockRacing) followedReaders(x *accessing) {
 			kept = append(kept, *old)
 		}
 	}
-	if len(kept) == 0 {
-		delete(fw.reads, key)
-		return
-	}
 	clear(list[len(kept):])
-	fw.reads[key] = kept
+	switch {
+	case x.t.space == sharedSpace:
+		r.heard[word] = kept
+	case len(kept) == 0:
+		delete(fw.reads, key)
+	default:
+		fw.reads[key] = kept
+	}
 }
 
 // forgetFollowed drops the loads of a block that has ended: values that it did not use are used by nobody.
@@ -612,6 +702,10 @@ func (r *blockRacing) forgetFollowed() {
 		} else {
 			fw.reads[key] = list
 		}
+	}
+	for i := range r.heard {
+		clear(r.heard[i])
+		r.heard[i] = r.heard[i][:0]
 	}
 	fw.live -= r.made
 	r.log, r.made = r.log[:0], 0

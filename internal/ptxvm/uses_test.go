@@ -87,3 +87,32 @@ func TestUsesOfRaces(t *testing.T) {
 		})
 	}
 }
+
+// TestUsesInLoops proves that a race is found by the one turn of a long loop whose value is used, and that a loop whose
+// values nobody uses is silent.
+func TestUsesInLoops(t *testing.T) {
+	for _, c := range []struct {
+		name, use string
+		race      bool
+	}{
+		{"no turn", "", false},
+		{"each turn", "st.global.u32 [%rd13], %r10;", true},
+		{"one turn", "setp.eq.u32 %p3, %r20, 777; @%p3 mov.u32 %r21, %r10;", true},
+		{"the last turn", "setp.eq.u32 %p3, %r20, 999; @%p3 mov.u32 %r21, %r10;", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			use := "mov.u32 %r20, 0; mov.u32 %r21, 0; LOOP: ld.global.u32 %r10, [%rd20];" + c.use +
+				"add.u32 %r20, %r20, 1; setp.lt.u32 %p4, %r20, 1000; @%p4 bra LOOP; st.global.u32 [%rd13], %r21;"
+			for i := range 2 {
+				p := loadText(t, kernelText(fmt.Sprintf(copyKernel, use)))
+				r, err := p.run(textLaunch(1, 64), orderNumber(i, 0, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if found := len(r.Findings) > 0; found != c.race {
+					t.Errorf("order %d: found %s, want a race: %v", i, list(r), c.race)
+				}
+			}
+		})
+	}
+}
