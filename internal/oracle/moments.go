@@ -66,8 +66,9 @@ func (m *arith) deviations(x []float64) deviations {
 		}
 	}
 	largest, rms, square := extentOf(x).largest(), math.Sqrt(all/n), sq.value()
-	// Running means round independently while the updates of the last ones are not all lost beside their spacing.
-	moving := float64(float64(n*m.u)*largest) <= math.Sqrt(square/n)
+	// Running means round independently while the updates of the last ones are not all lost beside their spacing, nor all
+	// of one size, as on a ramp.
+	moving := float64(float64(n*m.u)*largest) <= math.Min(math.Sqrt(square/n), unevenness(x))
 	varied := moving && len(x) >= longTerms && y.steady(m.u, largest)
 	off := math.Max(mu.e, m.runningMean(len(x), largest, rms, varied)+m.tiny)
 	offset := float64(n * float64(off*off))
@@ -102,6 +103,22 @@ func (m *arith) deviations(x []float64) deviations {
 	}
 	out.square = m.storedSquares(out.square, x, mu)
 	return out
+}
+
+// unevenness returns how far the values of a row are from steps of one size. For independent values that is their
+// standard deviation.
+func unevenness(x []float64) float64 {
+	if len(x) < longTerms {
+		return 0
+	}
+	steps := float64(len(x) - 1)
+	slope := (x[len(x)-1] - x[0]) / steps
+	squares := 0.0
+	for i, v := range x[1:] {
+		d := (v - x[i]) - slope
+		squares += float64(d * d)
+	}
+	return math.Sqrt(squares / float64(2*steps))
 }
 
 // squaring is how many roundings a squared deviation has: a difference, a square and, in Welford's updates, quotients.

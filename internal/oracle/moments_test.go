@@ -23,6 +23,10 @@ var momentFamilies = map[string]func(i, n int, r *rng.RNG) float64{
 	"rising far": func(i, n int, r *rng.RNG) float64 {
 		return 1e4 + float64(3*float64(i)/float64(n)) + float64(r.Float64()/8)
 	},
+	"ramp":         func(i, n int, r *rng.RNG) float64 { return 20 + float64(5*(float64(i)+r.Float64())/float64(n)) },
+	"exact ramp":   func(i, n int, _ *rng.RNG) float64 { return 3 + float64(5*float64(i)/float64(n)) },
+	"ramp from 0":  func(i, n int, r *rng.RNG) float64 { return float64(5 * (float64(i) + r.Float64()) / float64(n)) },
+	"far ramp":     func(i, n int, r *rng.RNG) float64 { return 500 + float64(40*(float64(i)+r.Float64())/float64(n)) },
 	"two halves":   func(i, n int, r *rng.RNG) float64 { return 1000 + float64(4*float64(2*i/n)) + r.Normal() },
 	"period of 32": func(i, _ int, r *rng.RNG) float64 { return 1000 + float64(i%32)/4 + r.Float64() },
 	"constant":     func(int, int, *rng.RNG) float64 { return 1000.1 },
