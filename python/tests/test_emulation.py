@@ -89,6 +89,20 @@ def test_views_share_memory(client: Client, size: int) -> None:
     assert np.array_equal(whole[size:], want)
 
 
+def test_memory(client: Client) -> None:
+    """A launch uses no more memory than it is allowed, and says what it would need."""
+    x = np.ones(10_000, np.float32)
+    args = [x, np.zeros_like(x), 0.0, 10_000]
+    for memory, limit in (("64KiB", 65536), (1000, 1000)):
+        small = client.emulate(RELU, "relu", grid=40, block=256, args=args, memory=memory)
+        assert small.status == "not_run" and not small.ok
+        with pytest.raises(EmulationError, match=f"relu needs at least .* of memory .*; the limit is {limit} bytes"):
+            small.check()
+    assert not args[1].any()
+    assert client.emulate(RELU, "relu", grid=40, block=256, args=args, memory="64MiB").ok
+    assert args[1].all()
+
+
 def test_views_that_overlap(client: Client) -> None:
     """What is written through one argument is not written over with what another one had before."""
     memory = np.array([1, 2, 3, 4], np.float32)
