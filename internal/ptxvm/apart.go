@@ -92,7 +92,7 @@ func (g *grid) overlap(workers []*worker) bool {
 		for j := range workers[0].shadow.racing.pages[i] {
 			var pages []*page
 			for _, w := range workers {
-				if p := w.shadow.racing.pages[i][j]; p != nil {
+				if p := &w.shadow.racing.pages[i][j]; p.writer != nil {
 					pages = append(pages, p)
 				}
 			}
@@ -108,13 +108,13 @@ func (p *Program) overlapping(pages []*page) bool {
 	for i := range pageWords {
 		there, written, plain := 0, false, false
 		for _, x := range pages {
-			c := &x[i]
-			if c.empty() {
+			c := cell{x, uint32(i)}
+			if c.all() == 0 {
 				continue
 			}
 			there++
-			written = written || c.writer != 0
-			for _, m := range [...]mark{c.writer, c.reader, c.other} {
+			written = written || c.writer() != 0
+			for _, m := range [...]mark{c.writer(), c.reader(), c.other()} {
 				if m == 0 {
 					continue
 				}

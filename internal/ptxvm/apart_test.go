@@ -11,8 +11,8 @@ import (
 
 // TestStateBytes keeps the size by which memory is counted.
 func TestStateBytes(t *testing.T) {
-	if size := reflect.TypeFor[cell]().Size(); size != stateBytes {
-		t.Errorf("a cell has %d bytes, not %d", size, stateBytes)
+	if size := reflect.TypeFor[markColumn]().Size(); size != columnBytes {
+		t.Errorf("a column has %d bytes, not %d", size, columnBytes)
 	}
 }
 

@@ -127,3 +127,34 @@ func TestMemoryOfStates(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestStatesOfBytes: checks record at most four bytes for each that a kernel touches: in place, from one tensor to
+// another, or where two blocks read the same.
+func TestStatesOfBytes(t *testing.T) {
+	const blocks, size = 2048, 4 * 32 * 2048
+	for _, tt := range []struct {
+		name, body string
+		x, y       Role
+		states     float64 // bytes for each of a buffer
+	}{
+		{"in place", "ld.global.u32 %r20, [%rd12]; add.s32 %r20, %r20, 1; st.global.u32 [%rd12], %r20;", In, InOut, 4},
+		{"to another one", "ld.global.u32 %r20, [%rd11]; add.s32 %r20, %r20, 1; st.global.u32 [%rd12], %r20;", In, Out, 2.2},
+		{"to another one, without roles", "ld.global.u32 %r20, [%rd11]; add.s32 %r20, %r20, 1;" +
+			"st.global.u32 [%rd12], %r20;", InOut, InOut, 4},
+		{"read by two", "xor.b32 %r5, %r3, 32; mul.wide.u32 %rd20, %r5, 4; add.s64 %rd20, %rd1, %rd20;" +
+			"ld.global.u32 %r20, [%rd20]; ld.global.u32 %r21, [%rd11]; add.s32 %r20, %r20, %r21;" +
+			"st.global.u32 [%rd12], %r20;", InOut, Out, 6.2}, // of both buffers together: 4 and 2
+	} {
+		l := textLaunch(blocks, 32)
+		l.Args[0].Buffer, l.Args[0].Role = words(blocks*32), tt.x
+		l.Args[1].Buffer, l.Args[1].Role = words(blocks*32), tt.y
+		l.Workers = 1
+		r, err := loadText(t, kernelText(tt.body)).run(l, order{first: true})
+		if err != nil || len(r.Findings) > 0 {
+			t.Fatal(err, list(r))
+		}
+		if states := float64(r.kept) / size; states > tt.states+0.1 || states < 1 {
+			t.Errorf("%s: %.2f bytes for each byte of a tensor, want %v", tt.name, states, tt.states)
+		}
+	}
+}

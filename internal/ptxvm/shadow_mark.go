@@ -111,16 +111,44 @@ func (m mark) otherLane(lane int, bytes uint8, unit int) (int, bool) {
 	return m.lane(), m.lane() != lane
 }
 
-// cell is the state of a word, 4 bytes. reader and other are reads since the last write that no synchronization orders
-// after one another, or are ordered after all before: two of different warps or blocks are enough, since whoever writes
-// is unordered with at least one of them. Strong accesses that write stand there, too, where writer is a weak one that
-// not everybody has behind it.
-type cell struct{ writer, reader, other mark }
+// page is the states of pageWords words side by side. Of each word there are: its last writer; and reader and other,
+// reads since the last write that no synchronization orders after one another, or are ordered after all before: two of
+// different warps or blocks are enough, since whoever writes is unordered with at least one of them. Strong accesses
+// that write stand there, too, where writer is a weak one that not everybody has behind it.
+//
+// Columns come into being with their first mark. Most memory needs one or two: outputs have writers, inputs readers.
+type page struct{ writer, reader, other *markColumn }
 
-// stateBytes is the size of a cell.
-const stateBytes = 24
+// markColumn is the marks of one kind of the words of a page.
+type markColumn [pageWords]mark
 
-func (c *cell) empty() bool { return c.writer|c.reader|c.other == 0 }
+// noMarks stands for a column in which no word has a mark. Nobody writes to it.
+var noMarks markColumn
+
+// pageWords is how many words share a page of states.
+const pageWords = 1024
+
+// columnBytes is the size of a column.
+const columnBytes = 8 * pageWords
+
+// columns are how many a page has at most.
+const columns = 3
+
+// cell is a word of memory.
+type cell struct {
+	page *page
+	at   uint32 // in its page
+}
+
+func (c cell) writer() mark { return c.page.writer[c.at%pageWords] }
+func (c cell) reader() mark { return c.page.reader[c.at%pageWords] }
+func (c cell) other() mark  { return c.page.other[c.at%pageWords] }
+
+// all are the bits that any of the marks has.
+func (c cell) all() mark { return c.writer() | c.reader() | c.other() }
+
+// next is a word further on in the same page.
+func (c cell) next(words int) cell { return cell{c.page, c.at + uint32(words)} }
 
 // former is an access as marks say it, with the block that made it.
 type former struct {

@@ -164,24 +164,29 @@ func (s *sweep) mark(w *warp, b bitset, size int) {
 
 // view is the states of words around the current lane of a sweep.
 type view struct {
-	cells []cell
-	first uint64 // word of the first one
-	n     uint64 // words of a lane
+	page  *page
+	first uint64 // word of its first one
+	n     int    // words of a lane
 }
 
-func newView(size int) view { return view{n: uint64(size+3) / 4} }
+func newView(size int) view { return view{first: ^uint64(0), n: (size + 3) / 4} }
 
-// of are the states of the words of a lane at an offset.
-func (v *view) of(r *blockRacing, s *sweep, at uint64) []cell {
-	i := at/4 - v.first
-	if i >= uint64(len(v.cells)) {
-		v.cells, v.first = r.shared, 0
-		if s.space != sharedSpace {
-			v.cells, v.first = r.page(s.buffer.index, at/4)[:], at/4&^(pageWords-1)
-		}
-		i = at/4 - v.first
+// of is the state of the first word of a lane at an offset.
+func (v *view) of(r *blockRacing, s *sweep, at uint64) cell {
+	if at/4&^(pageWords-1) != v.first {
+		v.move(r, s, at)
 	}
-	return v.cells[i : i+v.n]
+	return cell{v.page, uint32(at / 4 % pageWords)}
+}
+
+// move goes to another page.
+func (v *view) move(r *blockRacing, s *sweep, at uint64) {
+	v.first = at / 4 &^ (pageWords - 1)
+	if s.space == sharedSpace {
+		v.page = &r.shared[v.first/pageWords]
+	} else {
+		v.page = r.page(s.buffer.index, v.first)
+	}
 }
 
 // bytesOf are the bytes of a word that an access of a size touches.
@@ -250,29 +255,34 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	me, v, safe, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.safe[w.index], mark(0)
 	r.tracked |= 1 << w.index
+	quiet := len(r.worker.released) == 0
 	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
-		cells, bytes := v.of(r, s, at), bytesOf(at, size)
+		first, bytes := v.of(r, s, at), bytesOf(at, size)
+		p := first.page
+		if p.reader == &noMarks {
+			p.reader = r.column()
+		}
 		mine := me.by(lane, bytes) | mark(s.shares>>lane&1)*someLanes
-		several := mine.shape() == someLanes
-		for i := range cells {
-			c := &cells[i]
-			if old := c.writer; old != 0 {
+		for i := range v.n {
+			word := (first.at + uint32(i)) % pageWords
+			if old := p.writer[word]; old != 0 {
 				if !shared && !r.mine(old.stamp()) || old.stamp() > safe &&
-					(several && old.warp() == w.index || !r.past(w, lane, old, bytes)) {
+					(mine.shape() == someLanes && old.warp() == w.index || !r.past(w, lane, old, bytes)) {
 					return false
 				}
 				newest = max(newest, old)
 			}
+			reader := p.reader[word]
 			switch {
-			case c.reader == 0:
-				c.reader = mine
-			case (c.reader|c.other)&strongMark != 0 || len(r.worker.released) > 0:
+			case reader == 0:
+				p.reader[word] = mine
+			case !quiet || (reader|p.other[word])&strongMark != 0:
 				return false
-			case c.reader&^who == mine&^who && c.reader.shape() == someLanes: // one more of them
+			case reader&^who == mine&^who && reader.shape() == someLanes: // one more of them
 			default:
-				r.enter(w, c, mine, size, shared)
+				r.enter(w, first.next(i), mine, size, shared)
 			}
 		}
 	}
@@ -305,15 +315,25 @@ func (r *blockRacing) firstWrites(w *warp, in *ins, s *sweep) bool {
 	if first%pageWords > pageWords-warpSize {
 		return false
 	}
-	cells := r.page(s.buffer.index, first)[first%pageWords:][:warpSize]
-	for i := range cells {
-		if !cells[i].empty() {
+	p, at := r.page(s.buffer.index, first), first%pageWords
+	for _, c := range [...]*markColumn{p.writer, p.reader, p.other} {
+		if c == &noMarks {
+			continue
+		}
+		any := mark(0)
+		for _, m := range c[at : at+warpSize] {
+			any |= m
+		}
+		if any != 0 {
 			return false
 		}
 	}
-	me := newMark(r.worker.stamp, w.index, in)
-	for i := range cells {
-		cells[i].writer = me.by(i, 15)
+	if p.writer == &noMarks {
+		p.writer = r.column()
+	}
+	me, into := newMark(r.worker.stamp, w.index, in), p.writer[at:at+warpSize]
+	for i := range into {
+		into[i] = me.by(i, 15)
 	}
 	return true
 }
@@ -331,16 +351,18 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
-		cells, bytes := v.of(r, s, at), bytesOf(at, size)
-		for i := range cells {
-			c := &cells[i]
-			if c.empty() {
+		first, bytes := v.of(r, s, at), bytesOf(at, size)
+		p := first.page
+		for i := range v.n {
+			word := (first.at + uint32(i)) % pageWords
+			writer, reader, other := p.writer[word], p.reader[word], p.other[word]
+			if writer|reader|other == 0 {
 				continue
 			}
-			if (c.writer|c.reader|c.other)&strongMark != 0 {
+			if (writer|reader|other)&strongMark != 0 {
 				return false
 			}
-			for _, old := range [...]mark{c.writer, c.reader, c.other} {
+			for _, old := range [...]mark{writer, reader, other} {
 				if old != 0 && (!shared && !r.mine(old.stamp()) || old.stamp() > safe && !r.past(w, lane, old, bytes)) {
 					return false
 				}
@@ -357,12 +379,16 @@ func (r *blockRacing) enterWrites(w *warp, in *ins, s *sweep, size int, same fun
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
-		cells, mine := v.of(r, s, at), me.by(lane, bytesOf(at, size))
-		for i := range cells {
-			c := &cells[i]
-			c.writer = c.writer.written(mine, size)
-			if c.reader != 0 && !same(lane, i, len(cells)) {
-				c.reader, c.other = 0, 0
+		first, mine := v.of(r, s, at), me.by(lane, bytesOf(at, size))
+		p := first.page
+		if p.writer == &noMarks {
+			p.writer = r.column()
+		}
+		for i := range v.n {
+			word := (first.at + uint32(i)) % pageWords
+			p.writer[word] = p.writer[word].written(mine, size)
+			if p.reader[word] != 0 && !same(lane, i, v.n) {
+				r.forget(first.next(i))
 			}
 		}
 	}

@@ -12,9 +12,9 @@ import (
 // This file implements the check for races: accesses of different threads to the same bytes, at least one of them a
 // write and not both of them strong for each other, that no synchronization orders.
 //
-// Each word of memory has a state of constant size, a cell: its last writer, and readers since. Stamps say when an
+// Of each word of memory there are its last writer, and two readers since (see page). Stamps say when an
 // access happened, and shadow_order.go which stamps each thread is ordered after. A race may be missed where more
-// threads access a word than its cell remembers, but none is invented. Stores that do not change memory are silent:
+// threads access a word than are remembered, but none is invented. Stores that do not change memory are silent:
 // compilers let several threads store the same value.
 
 // racing is the state of a worker.
@@ -22,8 +22,8 @@ type racing struct {
 	grid  *grid
 	stamp uint32
 	runs  []turn
-	pages [][]*page             // by buffer
-	spare *page                 // what is entered when the budget is used up, until the worker stops
+	pages [][]page              // by buffer; zero where nobody has accessed anything
+	spare *markColumn           // what is entered when the budget is used up, until the worker stops
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	released map[wordKey]*released // of buffers
@@ -41,22 +41,19 @@ type racing struct {
 	merged []*racing // those of other workers
 }
 
-// pageWords is how many words share a page of states. Pages come into being when memory is touched.
-const pageWords = 1024
+// freeColumns are columns of launches that have ended, empty again. A launch on a few megabytes needs several times as
+// much for its states, and memory that comes fresh from the system costs more than all that is done with it.
+var freeColumns = sync.Pool{New: func() any { return new(markColumn) }}
 
-type page [pageWords]cell
-
-// freePages are pages of launches that have ended, empty again. A launch on a few megabytes needs many times as much
-// for its states, and memory that comes fresh from the system costs more than all that is done with it.
-var freePages = sync.Pool{New: func() any { return new(page) }}
-
-// release gives the pages of a launch back.
+// release gives the states of a launch back.
 func (r *racing) release() {
 	for _, pages := range r.pages {
-		for _, p := range pages {
-			if p != nil {
-				clear(p[:])
-				freePages.Put(p)
+		for i := range pages {
+			for _, c := range [...]*markColumn{pages[i].writer, pages[i].reader, pages[i].other} {
+				if c != nil && c != &noMarks && c != r.spare {
+					clear(c[:])
+					freeColumns.Put(c)
+				}
 			}
 		}
 	}
@@ -64,7 +61,9 @@ func (r *racing) release() {
 }
 
 // raceBytes is the memory of the states of a block's shared memory.
-func raceBytes(shared int64) int64 { return (shared + 3) / 4 * stateBytes }
+func raceBytes(shared int64) int64 {
+	return (shared + 4*pageWords - 1) / (4 * pageWords) * columns * columnBytes
+}
 
 // blockRacing is the state of a block.
 type blockRacing struct {
@@ -72,7 +71,7 @@ type blockRacing struct {
 	owner  *worker
 	block  uint32 // number + 1
 	began  uint32 // its first stamp
-	shared []cell
+	shared []page
 
 	rows     [][]uint32 // rows[x][y]: up to which stamp warp x has warp y behind it; several warps share one
 	none     []uint32   // the row of a warp that knows nothing
@@ -100,9 +99,9 @@ func newRacing(g *grid) racing {
 	if !g.checks.has(CheckRace) {
 		return r
 	}
-	r.pages = make([][]*page, len(g.memory.buffers))
+	r.pages = make([][]page, len(g.memory.buffers))
 	for i, b := range g.memory.buffers {
-		r.pages[i] = make([]*page, (len(b.data)/4+pageWords)/pageWords)
+		r.pages[i] = make([]page, (len(b.data)/4+pageWords)/pageWords)
 	}
 	return r
 }
@@ -113,11 +112,15 @@ func newBlockRacing(b *blockShadow) blockRacing {
 		return r
 	}
 	n := len(b.cta.warps)
-	r.shared, r.released = make([]cell, (len(b.cta.shared)+3)/4), map[wordKey]*released{}
+	words := (len(b.cta.shared) + 3) / 4
+	r.shared, r.released = make([]page, (words+pageWords-1)/pageWords), map[wordKey]*released{}
+	for i := range r.shared {
+		r.shared[i] = page{new(markColumn), new(markColumn), new(markColumn)}
+	}
 	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
 	r.none = make([]uint32, n)
 	if b.worker.racing.following != nil {
-		r.heard = make([][]followed, len(r.shared))
+		r.heard = make([][]followed, words)
 	}
 	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products {
 		r.repeats.entries = make([]repeat, repeatCount)
@@ -129,7 +132,13 @@ func (r *blockRacing) reset(b *blockShadow) {
 	if !b.worker.race {
 		return
 	}
-	clear(r.shared)
+	words := (len(b.cta.shared) + 3) / 4
+	for i := range r.shared {
+		p, n := &r.shared[i], min(words-i*pageWords, pageWords)
+		clear(p.writer[:n])
+		clear(p.reader[:n])
+		clear(p.other[:n])
+	}
 	r.forgetReads()
 	r.forgetFollowed()
 	clear(r.lanes)
@@ -156,31 +165,57 @@ func (x *warpShadow) settle() {
 	}
 }
 
-// cells are the states of the words of an access.
-func (r *blockRacing) cells(t *touch) []cell {
-	first, n := t.offset/4, (t.offset%4+uint64(len(t.data))+3)/4
+// cell is the state of a word of an access.
+func (r *blockRacing) cell(t *touch, word uint64) cell {
 	if t.space == sharedSpace {
-		r.settleReads()
-		return r.shared[first:][:n]
+		return cell{&r.shared[word/pageWords], uint32(word % pageWords)}
 	}
-	return r.page(t.buffer.index, first)[first%pageWords:][:n]
+	return cell{r.page(t.buffer.index, word), uint32(word % pageWords)}
 }
 
 // page has the states of a word of a buffer and its neighbors.
 func (r *blockRacing) page(buffer int, word uint64) *page {
-	pages := r.worker.pages[buffer]
-	p := pages[word/pageWords]
-	if p == nil {
-		if !r.worker.grid.reserve(pageWords*stateBytes, forChecks) {
-			if r.worker.spare == nil {
-				r.worker.spare = new(page)
-			}
-			return r.worker.spare
-		}
-		p = freePages.Get().(*page)
-		pages[word/pageWords] = p
+	p := &r.worker.pages[buffer][word/pageWords]
+	if p.writer == nil {
+		*p = page{&noMarks, &noMarks, &noMarks}
 	}
 	return p
+}
+
+// set enters a mark into a column of a page.
+func (r *blockRacing) set(into **markColumn, at uint32, m mark) {
+	if *into == &noMarks {
+		if m == 0 {
+			return
+		}
+		*into = r.column()
+	}
+	(*into)[at%pageWords] = m
+}
+
+func (r *blockRacing) setWriter(c cell, m mark) { r.set(&c.page.writer, c.at, m) }
+func (r *blockRacing) setReader(c cell, m mark) { r.set(&c.page.reader, c.at, m) }
+func (r *blockRacing) setOther(c cell, m mark)  { r.set(&c.page.other, c.at, m) }
+
+// forget drops the reads of a word.
+func (r *blockRacing) forget(c cell) {
+	if c.reader() != 0 {
+		c.page.reader[c.at%pageWords] = 0
+	}
+	if c.other() != 0 {
+		c.page.other[c.at%pageWords] = 0
+	}
+}
+
+// column makes a column.
+func (r *blockRacing) column() *markColumn {
+	if r.worker.grid.reserve(columnBytes, forChecks) {
+		return freeColumns.Get().(*markColumn)
+	}
+	if r.worker.spare == nil {
+		r.worker.spare = new(markColumn)
+	}
+	return r.worker.spare
 }
 
 // accessing is an access to a word while it is judged.
@@ -211,9 +246,11 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	}
 	x, changed := accessing{w: w, in: in, t: t}, false
 	done, at := 0, int(t.offset%4)
-	cells := r.cells(t)
-	for i := range cells {
-		n := min(4-at, len(t.data)-done)
+	if t.space == sharedSpace {
+		r.settleReads()
+	}
+	for i := range (at + len(t.data) + 3) / 4 {
+		n, c := min(4-at, len(t.data)-done), r.cell(t, t.offset/4+uint64(i))
 		x.word, x.me = i, me.by(t.lane, (1<<n-1)<<at)
 		if t.write && !f.order.waits {
 			now := t.data[done : done+n]
@@ -222,9 +259,9 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			if x.changed && r.worker.following != nil {
 				r.followedReaders(&x)
 			}
-			r.write(&x, &cells[i])
+			r.write(&x, c)
 		} else {
-			r.read(&x, &cells[i])
+			r.read(&x, c)
 		}
 		at, done = 0, done+n
 	}
@@ -264,13 +301,13 @@ func guess(x, y *ins) bool {
 
 // judge reports a race of an access with a former one, if they race, and returns the finding that counts it; nil where
 // it is not kept, or not yet.
-func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, value *loaded) *Finding {
+func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, value *loaded) *Finding {
 	if m == 0 {
 		return nil
 	}
 	old := r.former(m, x.t.space == sharedSpace)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
-		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer && r.observed(x, c) {
+		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer() && r.observed(x, c) {
 		return nil
 	}
 	p := r.worker.grid.prog
@@ -287,9 +324,9 @@ func (r *blockRacing) judge(x *accessing, c *cell, m mark, verb, past string, va
 
 // observed reports whether somebody has read what the writer of a word wrote, by a strong access that is ordered before
 // one now (PTX ISA, "Causality Order").
-func (r *blockRacing) observed(x *accessing, c *cell) bool {
-	for _, m := range [...]mark{c.reader, c.other} {
-		if !m.strong() || c.writer.strong() && m.stamp() <= c.writer.stamp() {
+func (r *blockRacing) observed(x *accessing, c cell) bool {
+	for _, m := range [...]mark{c.reader(), c.other()} {
+		if !m.strong() || c.writer().strong() && m.stamp() <= c.writer().stamp() {
 			continue
 		}
 		in := r.worker.grid.prog.marked(m)
@@ -332,32 +369,32 @@ func (r *blockRacing) leavesAlone(x *accessing) bool {
 	return len(t.data) <= len(t.old) && bytes.Equal(t.data, t.old[:len(t.data)])
 }
 
-func (r *blockRacing) write(x *accessing, c *cell) {
-	together := c.writer&turnMask == x.me&turnMask && c.writer.instr() == x.me.instr() && !x.me.strong() &&
-		x.in.facts.rule == stores && (x.t.space == sharedSpace || r.mine(c.writer.stamp()))
+func (r *blockRacing) write(x *accessing, c cell) {
+	together := c.writer()&turnMask == x.me&turnMask && c.writer().instr() == x.me.instr() && !x.me.strong() &&
+		x.in.facts.rule == stores && (x.t.space == sharedSpace || r.mine(c.writer().stamp()))
 	switch {
 	case !x.changed:
 	case together:
-		other, is := c.writer.otherLane(x.t.lane, x.me.bytes(), x.in.mem.size)
-		if is && c.writer.bytes()&x.me.bytes() != 0 && !r.replica(x, c.writer) {
+		other, is := c.writer().otherLane(x.t.lane, x.me.bytes(), x.in.mem.size)
+		if is && c.writer().bytes()&x.me.bytes() != 0 && !r.replica(x, c.writer()) {
 			r.report(x.w, x.in, x.t, [2]int32{-1, x.in.index},
 				"lanes %d and %d of a warp write different values to %s in one instruction", other, x.t.lane)
 		}
 	default:
-		r.judge(x, c, c.writer, "writes", "written", nil)
+		r.judge(x, c, c.writer(), "writes", "written", nil)
 	}
 	if x.changed {
-		r.judge(x, c, c.reader, "writes", "read", nil)
-		r.judge(x, c, c.other, "writes", "read", nil)
+		r.judge(x, c, c.reader(), "writes", "read", nil)
+		r.judge(x, c, c.other(), "writes", "read", nil)
 	}
-	old := r.former(c.writer, x.t.space == sharedSpace)
+	old := r.former(c.writer(), x.t.space == sharedSpace)
 	switch {
 	case x.me.strong():
 		r.enterStrong(x, c, &old)
 	case x.changed || r.before(x.w, x.t.lane, &old, x.me.bytes()):
-		c.writer = c.writer.written(x.me, x.in.size())
+		r.setWriter(c, c.writer().written(x.me, x.in.size()))
 		if x.changed {
-			c.reader, c.other = 0, 0
+			r.forget(c)
 		}
 	}
 }
@@ -372,26 +409,26 @@ func (in *ins) size() int {
 
 // enterStrong enters a strong write. It replaces a strong writer, and a weak one that everybody who can reach the word
 // has behind it; else it stands beside it.
-func (r *blockRacing) enterStrong(x *accessing, c *cell, old *former) {
+func (r *blockRacing) enterStrong(x *accessing, c cell, old *former) {
 	switch {
-	case c.writer == 0, x.t.space == sharedSpace && c.writer.stamp() <= slices.Min(r.safe):
-		c.writer = x.me
+	case c.writer() == 0, x.t.space == sharedSpace && c.writer().stamp() <= slices.Min(r.safe):
+		r.setWriter(c, x.me)
 	case old.strong():
 		if !r.before(x.w, x.t.lane, old, x.me.bytes()) {
-			r.enter(x.w, c, c.writer, x.in.size(), x.t.space == sharedSpace)
+			r.enter(x.w, c, c.writer(), x.in.size(), x.t.space == sharedSpace)
 		}
-		c.writer = x.me
+		r.setWriter(c, x.me)
 	default:
 		r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
 	}
 }
 
-func (r *blockRacing) read(x *accessing, c *cell) {
+func (r *blockRacing) read(x *accessing, c cell) {
 	var value *loaded
 	if r.worker.following != nil && x.in.facts.rule == loads {
 		value = x.w.shadow.now[x.t.lane]
 	}
-	r.judge(x, c, c.writer, "reads", "written", value)
+	r.judge(x, c, c.writer(), "reads", "written", value)
 	r.judgeStrong(x, c, value)
 	if value != nil {
 		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{x.me, r.block}, value)
@@ -401,11 +438,11 @@ func (r *blockRacing) read(x *accessing, c *cell) {
 }
 
 // judgeStrong judges a read beside strong accesses, which may have written.
-func (r *blockRacing) judgeStrong(x *accessing, c *cell, value *loaded) {
-	if (c.reader|c.other)&strongMark == 0 {
+func (r *blockRacing) judgeStrong(x *accessing, c cell, value *loaded) {
+	if (c.reader()|c.other())&strongMark == 0 {
 		return
 	}
-	for _, m := range []mark{c.reader, c.other} {
+	for _, m := range []mark{c.reader(), c.other()} {
 		if m.strong() {
 			r.judge(x, c, m, "reads", "read", value)
 		}
@@ -413,20 +450,21 @@ func (r *blockRacing) judgeStrong(x *accessing, c *cell, value *loaded) {
 }
 
 // enter makes an access one of the two that a cell remembers beside its writer. Size is that of the access of a lane.
-func (r *blockRacing) enter(w *warp, c *cell, me mark, size int, shared bool) {
-	if c.reader == 0 {
-		c.reader = me
+func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
+	if c.reader() == 0 {
+		r.setReader(c, me)
 		return
 	}
-	if merged, ok := c.reader.with(me, size); ok {
-		c.reader = merged
+	if merged, ok := c.reader().with(me, size); ok {
+		r.setReader(c, merged)
 		return
 	}
 	switch {
-	case r.passed(w, c.reader, shared):
-		c.reader = me
-	case c.other == 0 || c.other&turnMask == me&turnMask || r.passed(w, c.other, shared):
-		c.reader, c.other = me, c.reader
+	case r.passed(w, c.reader(), shared):
+		r.setReader(c, me)
+	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
+		r.setOther(c, c.reader())
+		r.setReader(c, me)
 	}
 }
 
@@ -554,10 +592,10 @@ func (r *racing) lastWriter(p *Program, b *buffer, offset int) *ins {
 		block := uint32(0)
 		for _, x := range append(r.merged, r) { // the last block comes last where they run one after the other
 			page := x.pages[b.index][word/pageWords]
-			if page == nil || page[word%pageWords].writer == 0 {
+			if page.writer == nil || page.writer[word%pageWords] == 0 {
 				continue
 			}
-			last := page[word%pageWords].writer
+			last := page.writer[word%pageWords]
 			if its := x.blockOf(last.stamp()); its > block {
 				in, block = p.marked(last), its
 			}

@@ -3,8 +3,8 @@ package ptxvm
 import "math/bits"
 
 // This file implements the check of loads from shared memory that one warp makes after the other: tiles of matrices are
-// read so. The first two warps look at all words, and are entered in their cells; as long as nobody does anything else
-// with shared memory, the others find what those have found, and a cell needs no third reader.
+// read so. The first two warps look at all words, and are entered there; as long as nobody does anything else
+// with shared memory, the others find what those have found, and a word needs no third reader.
 
 // repeats are loads of all lanes of a warp since anything else was done with shared memory.
 type repeats struct {

@@ -17,11 +17,11 @@ type fate struct {
 const fateMask = turnMask | maxMarks<<instrAt | strongMark
 
 // judgeLike is judge for one of the lanes of an instruction.
-func (r *blockRacing) judgeLike(x *accessing, c *cell, m mark, verb, past string, f *fate) {
+func (r *blockRacing) judgeLike(x *accessing, c cell, m mark, verb, past string, f *fate) {
 	if m == 0 {
 		return
 	}
-	common := m.bytes()&x.me.bytes() != 0 && (c.reader|c.other)&strongMark == 0
+	common := m.bytes()&x.me.bytes() != 0 && (c.reader()|c.other())&strongMark == 0
 	if common && m&fateMask == f.mark {
 		if f.race != nil {
 			f.race.Count++
@@ -48,11 +48,11 @@ func (r *blockRacing) racyReads(w *warp, in *ins, s *sweep, size int) {
 		at := w.at[lane]
 		r.probe.lane, r.probe.offset = lane, at
 		x.me = me.by(lane, bytesOf(at, size))
-		cells := v.of(r, s, at)
-		for i := range cells {
-			c := &cells[i]
+		first := v.of(r, s, at)
+		for i := range v.n {
+			c := first.next(i)
 			x.word = i
-			r.judgeLike(&x, c, c.writer, "reads", "written", &written)
+			r.judgeLike(&x, c, c.writer(), "reads", "written", &written)
 			r.judgeStrong(&x, c, nil)
 			r.enter(w, c, x.me, in.size(), shared)
 		}
@@ -74,21 +74,21 @@ func (r *blockRacing) racyWrites(w *warp, in *ins, s *sweep, size int) bool {
 		at := w.at[lane]
 		r.probe.lane, r.probe.offset = lane, at
 		x.me = me.by(lane, bytesOf(at, size))
-		cells := v.of(r, s, at)
-		for i := range cells {
-			c := &cells[i]
-			x.word, x.changed = i, silent>>lane&1 == 0 && (len(cells) == 1 || !s.same(w, in, lane, 4*i))
+		first := v.of(r, s, at)
+		for i := range v.n {
+			c := first.next(i)
+			x.word, x.changed = i, silent>>lane&1 == 0 && (v.n == 1 || !s.same(w, in, lane, 4*i))
 			if !x.changed {
-				if old := r.former(c.writer, s.space == sharedSpace); r.before(w, lane, &old, x.me.bytes()) {
-					c.writer = c.writer.written(x.me, in.size())
+				if old := r.former(c.writer(), s.space == sharedSpace); r.before(w, lane, &old, x.me.bytes()) {
+					r.setWriter(c, c.writer().written(x.me, in.size()))
 				}
 				continue
 			}
-			r.judgeLike(&x, c, c.writer, "writes", "written", &written)
-			r.judgeLike(&x, c, c.reader, "writes", "read", &read)
-			r.judgeLike(&x, c, c.other, "writes", "read", &other)
-			c.writer = c.writer.written(x.me, in.size())
-			c.reader, c.other = 0, 0
+			r.judgeLike(&x, c, c.writer(), "writes", "written", &written)
+			r.judgeLike(&x, c, c.reader(), "writes", "read", &read)
+			r.judgeLike(&x, c, c.other(), "writes", "read", &other)
+			r.setWriter(c, c.writer().written(x.me, in.size()))
+			r.forget(c)
 		}
 	}
 	return true
@@ -103,10 +103,11 @@ func (r *blockRacing) othersWrote(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	v := newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
-		cells := v.of(r, s, w.at[bits.TrailingZeros32(m)&31])
-		for i := range cells {
-			if (cells[i].writer|cells[i].reader|cells[i].other)&strongMark != 0 ||
-				cells[i].writer.instr() == int(in.facts.mark) && cells[i].writer.stamp() > r.safe[w.index] {
+		first := v.of(r, s, w.at[bits.TrailingZeros32(m)&31])
+		for i := range v.n {
+			c := first.next(i)
+			if c.all()&strongMark != 0 ||
+				c.writer().instr() == int(in.facts.mark) && c.writer().stamp() > r.safe[w.index] {
 				return false
 			}
 		}
