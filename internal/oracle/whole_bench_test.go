@@ -32,10 +32,7 @@ func wholeCase(b *testing.B, name string, dims [3]int) {
 		name := op.Schema.Dims[i].Name
 		c.Dims = append(c.Dims, opspec.DimValue{Name: name, Value: of[name]})
 	}
-	for i := range op.Schema.Attrs {
-		name := op.Schema.Attrs[i].Name
-		c.Attrs = append(c.Attrs, opspec.AttrValue{Name: name, Value: attrs[name]})
-	}
+	c.Attrs = op.Schema.CaseAttrs(attrs)
 	shapes, _, err := op.Schema.Resolve(of, attrs)
 	if err != nil {
 		b.Fatal(err)
