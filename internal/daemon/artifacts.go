@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"path/filepath"
 	"slices"
 
 	"gpuemu/internal/campaign"
@@ -176,17 +175,15 @@ func (s *Server) addKernels(ctx context.Context, p campaign.Project, src *source
 }
 
 // configParam is the key of the project that a query names.
-func configParam(r *http.Request) string {
-	path := r.URL.Query().Get("config")
-	if path != "" {
-		path = filepath.Clean(path)
-	}
-	return path
-}
+func configParam(r *http.Request) (string, error) { return applying(r.URL.Query().Get("config")) }
 
 // artifacts handles GET /v1/artifacts.
 func (s *Server) artifacts(r *http.Request) (*wire.ArtifactsReply, error) {
-	list, err := s.store.Artifacts(r.Context(), configParam(r))
+	key, err := configParam(r)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.store.Artifacts(r.Context(), key)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +207,11 @@ func (s *Server) artifacts(r *http.Request) (*wire.ArtifactsReply, error) {
 // artifact handles GET /v1/artifacts/{kernel}.
 func (s *Server) artifact(r *http.Request) (*wire.ArtifactInfo, error) {
 	name := r.PathValue("kernel")
-	a, ok, err := s.store.Artifact(r.Context(), configParam(r), name)
+	key, err := configParam(r)
+	if err != nil {
+		return nil, err
+	}
+	a, ok, err := s.store.Artifact(r.Context(), key, name)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -158,9 +157,9 @@ func (s *Server) failures(ctx context.Context, req *wire.FailuresRequest) (*wire
 	case limit < 0 || limit > MaxListed:
 		return nil, diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", MaxListed), "%d failures asked for", limit)
 	}
-	config := req.Config
-	if config != "" {
-		config = filepath.Clean(config)
+	config, err := applying(req.Config)
+	if err != nil {
+		return nil, err
 	}
 	return s.find(ctx, store.Filter{Op: req.Op, Since: since, FailedOnly: true}, config, limit)
 }

@@ -477,9 +477,9 @@ func (l *limited) Write(b []byte) (int, error) {
 
 // baselines handles GET /v1/baselines.
 func (s *Server) baselines(r *http.Request) (*wire.BaselinesReply, error) {
-	key := r.URL.Query().Get("config")
-	if key != "" {
-		key = filepath.Clean(key)
+	key, err := configParam(r)
+	if err != nil {
+		return nil, err
 	}
 	list, err := s.store.Baselines(r.Context())
 	if err != nil {

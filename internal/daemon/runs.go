@@ -98,7 +98,7 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 		return nil, err
 	}
 	runCtx, cancel := context.WithCancelCause(s.ctx)
-	r := &run{cancel: cancel, id: prepared.ID, kind: req.Kind, config: req.Config, seed: prepared.Seed,
+	r := &run{cancel: cancel, id: prepared.ID, kind: req.Kind, config: projectKey(creq.Project), seed: prepared.Seed,
 		project: projectName(creq.Project), started: s.opt.Now(), feed: events, ended: make(chan struct{})}
 	events.campaign, events.plan = prepared.ID, prepared.Planned
 	if creq.Resume != nil {
@@ -333,7 +333,11 @@ func (s *Server) describe(c *store.Campaign) (*wire.CampaignInfo, error) {
 // campaigns handles GET /v1/campaigns.
 func (s *Server) campaigns(r *http.Request) (*wire.CampaignsReply, error) {
 	q := r.URL.Query()
-	f := store.CampaignFilter{ConfigPath: q.Get("config"), State: q.Get("state"), Kind: q.Get("kind"), Limit: MaxListed}
+	key, err := configParam(r)
+	if err != nil {
+		return nil, err
+	}
+	f := store.CampaignFilter{ConfigPath: key, State: q.Get("state"), Kind: q.Get("kind"), Limit: MaxListed}
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {

@@ -199,16 +199,39 @@ func (s *Server) enter() bool {
 
 func (s *Server) leave() { s.work.Done() }
 
-// project loads the configuration that a request names. The file is read each time, and parsed where it has changed.
-func (s *Server) project(path, python string) (campaign.Project, error) {
-	p := campaign.Project{Python: python}
+// applying returns the gpuemu.toml that a client means: the file at a path or, where a directory is named, the one that
+// applies there. "" is none. That a directory has none is no error: operators of the catalogue need none.
+func applying(path string) (string, error) {
 	if path == "" {
-		return p, nil
+		return "", nil
 	}
 	if !filepath.IsAbs(path) {
-		return p, diag.Errorf(BadRequest, "send an absolute path", "config %q is not an absolute path", path)
+		return "", diag.Errorf(BadRequest, "send an absolute path", "config %q is not an absolute path", path)
 	}
-	cfg, err := s.configs.Load(filepath.Clean(path))
+	path = filepath.Clean(path)
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return path, nil // whoever loads it says what is wrong
+	}
+	user, err := os.UserHomeDir()
+	if err != nil {
+		user = "" // no home, no search above the directory
+	}
+	found, err := config.Find(path, user)
+	if diag.CodeOf(err) == config.NotFound {
+		return "", nil
+	}
+	return found, err
+}
+
+// project is the project that a request is about, by the path it sends (see applying). The file is read each time, and
+// parsed where it has changed.
+func (s *Server) project(path, python string) (campaign.Project, error) {
+	p := campaign.Project{Python: python}
+	path, err := applying(path)
+	if path == "" || err != nil {
+		return p, err
+	}
+	cfg, err := s.configs.Load(path)
 	if err != nil {
 		return p, err
 	}
@@ -219,19 +242,11 @@ func (s *Server) project(path, python string) (campaign.Project, error) {
 // v1Project is project for protocol v1, whose requests name none: "" is the gpuemu.toml that applies where the daemon
 // started, if there is one.
 func (s *Server) v1Project(path string) (campaign.Project, error) {
-	if path != "" {
-		return s.project(path, "")
-	}
-	user, err := os.UserHomeDir()
-	if err != nil {
-		user = "" // no home, no search above the working directory
-	}
-	path, err = config.Find(".", user)
-	if diag.CodeOf(err) == config.NotFound {
-		return campaign.Project{}, nil
-	}
-	if err != nil {
-		return campaign.Project{}, err
+	if path == "" {
+		var err error
+		if path, err = os.Getwd(); err != nil {
+			return campaign.Project{}, diag.Errorf(config.Unreadable, "", "working directory: %w", err)
+		}
 	}
 	return s.project(path, "")
 }

@@ -499,3 +499,25 @@ def test_types_without_ml_dtypes_are_not_run_and_say_why(client: Client, monkeyp
     assert not results.ok
     assert results.unjudged[0].reason == "missing_package"
     assert "ml_dtypes" in results.unjudged[0].message and "pip install ml_dtypes" in results.unjudged[0].hint
+
+
+def test_nobodys_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gpuemu.toml above the working directory counts inside a repository, and not where anybody may have put it."""
+    (tmp_path / "gpuemu.toml").write_text('[[ops]]\nname = "softmax"\ntolerances = { float32 = 1e9 }\n')
+    here = tmp_path / "project" / "tests"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+
+    def wrong(inputs: dict[str, Any]) -> Any:
+        return softmax(inputs) + np.float32(0.25)
+
+    with Client() as own:
+        assert own.fuzz_op_client_side("softmax", wrong, iterations=10, dtypes=["float32"]).failed > 5
+    with Client(config=str(tmp_path)) as own:
+        assert own.fuzz_op_client_side("softmax", wrong, iterations=10, dtypes=["float32"]).failed == 0
+    (tmp_path / ".git").mkdir()
+    with Client() as own:
+        assert own.fuzz_op_client_side("softmax", wrong, iterations=10, dtypes=["float32"]).failed == 0
+    (here / "gpuemu.toml").write_text("not = [")
+    with Client() as own, pytest.raises(ClientError, match=r"tests/gpuemu\.toml:1:"):
+        own.fuzz_op_client_side("softmax", wrong, iterations=10)

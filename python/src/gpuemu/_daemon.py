@@ -13,7 +13,6 @@ from pathlib import Path
 
 from .results import ConnectionFailed
 
-CONFIG_NAME = "gpuemu.toml"
 START_LIMIT = 30  # seconds; the command itself gives up after 20
 OTHER_LIMIT = 10  # seconds for a daemon that another process starts at this moment
 
@@ -29,16 +28,14 @@ def default_socket() -> str:
     return os.environ.get("GPUEMU_SOCKET") or str(home() / "gpuemu.sock")
 
 
-def find_config(start: str | None = None) -> str | None:
-    """The project's gpuemu.toml: GPUEMU_CONFIG, or the first one in this directory or above."""
-    given = os.environ.get("GPUEMU_CONFIG")
-    if given:
-        return os.path.abspath(given)
-    here = Path(start or os.getcwd()).resolve()
-    for directory in (here, *here.parents):
-        if (directory / CONFIG_NAME).is_file():
-            return str(directory / CONFIG_NAME)
-    return None
+def project_of(config: str | None = None, directory: str | None = None) -> str:
+    """What requests say of the project: a gpuemu.toml, or the directory for which the engine is to find one.
+
+    Args:
+        config: path of the file, or of a directory; default: GPUEMU_CONFIG.
+        directory: where the caller stands, if there is neither; default: the working directory.
+    """
+    return os.path.abspath(config or os.environ.get("GPUEMU_CONFIG") or directory or os.getcwd())
 
 
 def find_binary() -> str | None:

@@ -68,12 +68,13 @@ class Client:
     """A client of the gpuemu daemon, which it starts if none runs.
 
     It may be used by several threads, and as a context manager. Operators are those of the catalogue (`gpuemu ops`) and
-    those of the project's gpuemu.toml, which is looked for in the working directory and above.
+    those of the project's gpuemu.toml: that of the working directory or, inside a repository or your home directory,
+    the nearest one above it, up to the root of the repository or the home directory.
 
     Args:
         socket_path: socket of the daemon; default GPUEMU_SOCKET, or gpuemu.sock in GPUEMU_HOME (~/.gpuemu).
         timeout_ms: how long the daemon may be silent within one request.
-        config: path of gpuemu.toml; default: GPUEMU_CONFIG, or searched for.
+        config: path of gpuemu.toml, or of a directory to look from; default: GPUEMU_CONFIG, or the working directory.
         start: whether to start a daemon where none answers.
 
     Example:
@@ -88,7 +89,7 @@ class Client:
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
         self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
         self._files = Reserve()  # of launches and runs
-        self._config = os.path.abspath(config) if config else _daemon.find_config()
+        self._config = _daemon.project_of(config)
         self._start = start
         self._checked = False
 
@@ -144,9 +145,7 @@ class Client:
 
     def _request(self, **members: Any) -> dict[str, Any]:
         """The members that most requests share, and the given ones that are not None."""
-        request: dict[str, Any] = {"python": sys.executable}
-        if self._config:
-            request["config"] = self._config
+        request: dict[str, Any] = {"python": sys.executable, "config": self._config}
         request.update((k, v) for k, v in members.items() if v is not None)
         return request
 

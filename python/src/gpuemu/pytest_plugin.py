@@ -50,7 +50,7 @@ def op(
         seed: master seed; default 1, or --gpuemu-seed.
         dtypes, value_distribution, layouts, shapes, op_schema, attrs, framework, device, outputs, repeat: as of
             Client.fuzz_op_client_side.
-        config: path of gpuemu.toml; default: searched for from the directory of the test file upwards.
+        config: path of gpuemu.toml; default: that of the directory of the test file, as in Client.
         emulate: whether launches of Triton kernels in the function are executed on the CPU, by the emulator; a target
             such as "sm_90" says yes, too. Default: --gpuemu-emulate.
     """
@@ -170,7 +170,7 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
 
     session = marked.session
     session.kernel = pyfuncitem.obj  # of a method: bound to the instance of this test
-    session.config = session.config or _daemon.find_config(str(pyfuncitem.path.parent))
+    session.config = _daemon.project_of(session.config, str(pyfuncitem.path.parent))
     try:
         if marked.text is not None:
             case = session.case(marked.text)
