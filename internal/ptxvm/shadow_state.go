@@ -186,8 +186,9 @@ func (x *warpShadow) guard(w *warp, in *ins, mask uint32) {
 	if at := in.facts.guard; x.held != nil && at >= 0 {
 		without := mask &^ (w.p[in.guard.index()] ^ in.guardFlip)
 		switch {
-		case in.facts.skips != nil:
-			x.kept(in.facts.skips, at, mask&^without)
+		case in.facts.arms[0] != nil:
+			x.kept(in.facts.arms[0], at, mask&^without)
+			x.kept(in.facts.arms[1], at, without)
 		case in.chooses():
 			x.kept(in.facts.writes, at, without)
 		default:
