@@ -29,17 +29,18 @@ type blockShadow struct {
 // warpShadow is what checks keep about a warp.
 type warpShadow struct {
 	block   *blockShadow
-	local   bitset          // bytes of local memory that are defined, lane after lane
-	stride  int             // from lane to lane in local
-	defined []uint32        // lanes whose value is defined, by register
-	start   []uint32        // of defined: constants and special registers are
-	touches []touch         // of the current instruction
-	landed  []touch         // writes of asynchronous copies that somebody has waited for
-	judged  bool            // the current instruction has been judged by a quick check
-	plain   bool            // registers are all that instructions without an access need to be judged
-	held    map[int32]*held // values that are followed, by register; nil where none is
-	now     held            // what the current load has given
-	varies  []uint32        // lanes whose value depends on more than on which thread it is, by register
+	local   bitset                      // bytes of local memory that are defined, lane after lane
+	stride  int                         // from lane to lane in local
+	defined []uint32                    // lanes whose value is defined, by register
+	parts   map[int32]*[warpSize]uint32 // bits of registers that are not set, by lane, where not all or none are
+	start   []uint32                    // of defined: constants and special registers are
+	touches []touch                     // of the current instruction
+	landed  []touch                     // writes of asynchronous copies that somebody has waited for
+	judged  bool                        // the current instruction has been judged by a quick check
+	plain   bool                        // registers are all that instructions without an access need to be judged
+	held    map[int32]*held             // values that are followed, by register; nil where none is
+	now     held                        // what the current load has given
+	varies  []uint32                    // lanes whose value depends on more than on which thread it is, by register
 
 	flying  []flying // by register
 	written []uint8  // by register: what happened since the last wgmma.fence
@@ -159,6 +160,7 @@ func (x *warpShadow) reset() {
 	clear(x.local)
 	clear(x.flying)
 	clear(x.written)
+	clear(x.parts)
 	clear(x.held)
 	clear(x.varies)
 	x.fenced = false
