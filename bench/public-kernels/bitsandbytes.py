@@ -17,13 +17,36 @@ from drive import run_all
 from hostcode import Device, tools_of
 from record import Recorder
 
-HOST = ("kernels.cu", "ops.cu", "gemm_4bit.cu", "gemm_4bit_simt.cu", "gemm_4bit_sm75.cu", "gemm_4bit_sm80.cu",
-        "pythonInterface.cpp")  # fmt: skip
+HOST = (
+    "kernels.cu",
+    "ops.cu",
+    "gemm_4bit.cu",
+    "gemm_4bit_simt.cu",
+    "gemm_4bit_sm75.cu",
+    "gemm_4bit_sm80.cu",
+    "pythonInterface.cpp",
+)
 TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16, "fp32": torch.float32}
-NF4 = torch.tensor([
-    -1.0, -0.6961928, -0.5250731, -0.39491749, -0.28444138, -0.18477343, -0.09105004, 0.0, 0.0795803, 0.1609302,
-    0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0,
-])  # fmt: skip
+NF4 = torch.tensor(
+    [
+        -1.0,
+        -0.6961928,
+        -0.5250731,
+        -0.39491749,
+        -0.28444138,
+        -0.18477343,
+        -0.09105004,
+        0.0,
+        0.0795803,
+        0.1609302,
+        0.2461123,
+        0.33791524,
+        0.44070983,
+        0.562617,
+        0.72295684,
+        1.0,
+    ]
+)
 CASES: dict[str, Callable[[Recorder], None]] = {}
 
 
@@ -59,8 +82,10 @@ def add_quantization(lib: Library) -> None:
             for block in (4096, 2048, 1024, 512, 256, 128, 64, 32)[: 8 if table else 7]:
                 # The whole range of sizes for one type, the ends for the others.
                 if kind == "fp32" or block in (4096, 64):
-                    CASES[f"quantize_{kind}{table}_{block}"] = lambda r, kind=kind, dtype=dtype, table=table, block=block: (
-                        quantize(r, lib, kind, dtype, table, block)
+                    CASES[f"quantize_{kind}{table}_{block}"] = (
+                        lambda r, kind=kind, dtype=dtype, table=table, block=block: quantize(
+                            r, lib, kind, dtype, table, block
+                        )
                     )
 
 
@@ -87,8 +112,14 @@ def quantize(r: Recorder, lib: Library, kind: str, dtype: torch.dtype, table: st
 
 def add_optimizers(lib: Library) -> None:
     """Optimizers with states of 32 bits, and of 8 bits in blocks."""
-    types = {"adam": ("fp32", "fp16", "bf16"), "lion": ("fp32", "fp16", "bf16"), "ademamix": ("fp32", "fp16", "bf16"),
-             "momentum": ("32", "16"), "rmsprop": ("32", "16"), "adagrad": ("32", "16")}  # fmt: skip
+    types = {
+        "adam": ("fp32", "fp16", "bf16"),
+        "lion": ("fp32", "fp16", "bf16"),
+        "ademamix": ("fp32", "fp16", "bf16"),
+        "momentum": ("32", "16"),
+        "rmsprop": ("32", "16"),
+        "adagrad": ("32", "16"),
+    }
     for name, kinds in types.items():
         for kind in kinds:
             dtype = TYPES[{"32": "fp32", "16": "fp16"}.get(kind, kind)]
@@ -112,8 +143,27 @@ def optimize(r: Recorder, lib: Library, name: str, kind: str, dtype: torch.dtype
     elif name == "lion":
         want = want - lr * torch.sign(0.1 * g.double())
     unorm = torch.zeros(1)
-    lib.call(f"c{name}32bit_grad_{kind}", g, p, first, second, unorm, limit, 1.0, b1, b2, 0.999, 5.0, eps, 0.0, 1, lr, 1.0,
-             False, n)  # fmt: skip
+    lib.call(
+        f"c{name}32bit_grad_{kind}",
+        g,
+        p,
+        first,
+        second,
+        unorm,
+        limit,
+        1.0,
+        b1,
+        b2,
+        0.999,
+        5.0,
+        eps,
+        0.0,
+        1,
+        lr,
+        1.0,
+        False,
+        n,
+    )
     if (name, limit) in (("adam", 0.0), ("lion", 0.0)):
         r.compare("parameters", p, want, 1e-2)
 
@@ -128,8 +178,28 @@ def optimize8(r: Recorder, lib: Library, name: str, kind: str, dtype: torch.dtyp
     blocks = -(-n // 256)
     first, second = torch.full((n * twice,), 127, dtype=torch.uint8), torch.zeros(n, dtype=torch.uint8)
     one, two = torch.zeros(blocks * twice), torch.zeros(blocks)
-    lib.call(f"c{name}_8bit_blockwise_grad_{kind}", p, g, first, second, 0.9, 0.99, 0.999, 5.0, 1e-8, 1, 0.01, signed,
-             unsigned, one, two, 0.0, 1.0, False, n)  # fmt: skip
+    lib.call(
+        f"c{name}_8bit_blockwise_grad_{kind}",
+        p,
+        g,
+        first,
+        second,
+        0.9,
+        0.99,
+        0.999,
+        5.0,
+        1e-8,
+        1,
+        0.01,
+        signed,
+        unsigned,
+        one,
+        two,
+        0.0,
+        1.0,
+        False,
+        n,
+    )
     if name == "lion":
         r.compare("parameters", p, before.double() - 0.01 * torch.sign(0.1 * g.double()), 1e-2)
 
@@ -162,7 +232,9 @@ def naive_product(r: Recorder, lib: Library, kind: str, dtype: torch.dtype) -> N
     """A matrix of 4 bits times a vector."""
     packed, scales, whole = weights(36, 128)
     x, out = torch.randn(1, 128).to(dtype), torch.full((1, 36), float("nan"), dtype=dtype)
-    lib.call(f"cgemm_4bit_inference_naive_{kind}", 36, 1, 128, x, packed, scales, NF4.clone(), out, 36, 64, 36, 64, None)
+    lib.call(
+        f"cgemm_4bit_inference_naive_{kind}", 36, 1, 128, x, packed, scales, NF4.clone(), out, 36, 64, 36, 64, None
+    )
     r.compare("product", out, x.double() @ whole.double().T, 2e-2)
 
 
@@ -213,7 +285,11 @@ def elementwise(r: Recorder, lib: Library) -> None:
         getattr(lib.functions, name).argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_float, ctypes.c_long]
         getattr(lib.functions, name)(lib.device.share(x), lib.device.share(y), 2.5, 1300)
         lib.device.settle()
-        want = {"c_mul_fp32": product, "cfill_fp32": torch.full((1300,), 2.5), "carange_fp32": torch.arange(1300).float()}
+        want = {
+            "c_mul_fp32": product,
+            "cfill_fp32": torch.full((1300,), 2.5),
+            "carange_fp32": torch.arange(1300).float(),
+        }
         r.compare(name, x.clone(), want[name])
     small = torch.zeros(700, dtype=torch.uint8)
     fill = lib.functions.cfill_uint8

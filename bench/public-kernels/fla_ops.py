@@ -56,7 +56,9 @@ def share(*last: int, time: int = TIME, heads: int = HEADS) -> torch.Tensor:
     return leaf(torch.rand(BATCH, time, heads, *last))
 
 
-def add(name: str, path: str, inputs: Callable[[], dict[str, Any]], naive: str | Callable[..., Any] = "", **options: Any) -> None:
+def add(
+    name: str, path: str, inputs: Callable[[], dict[str, Any]], naive: str | Callable[..., Any] = "", **options: Any
+) -> None:
     """Adds a case that calls a function forward and backward, and compares with a naive function of the library."""
 
     def body(r: Recorder) -> None:
@@ -69,8 +71,10 @@ def add(name: str, path: str, inputs: Callable[[], dict[str, Any]], naive: str |
 
             def reference(**kwargs: Any) -> Any:
                 names = {"gk": "gk" if "gk" in known else "g"}
-                return slow(**{names.get(k, k): v for k, v in kwargs.items()},
-                            **{k: v for k, v in options.items() if k in known})  # fmt: skip
+                return slow(
+                    **{names.get(k, k): v for k, v in kwargs.items()},
+                    **{k: v for k, v in options.items() if k in known},
+                )
 
         backward = options.pop("backward", True)
         both_ways(r, lambda **kw: function(**kw, **options), given, reference, TOL, backward)
@@ -112,84 +116,224 @@ def add_attention() -> None:
     """Linear attention and its relatives: outer products, with and without decay."""
     state = {"initial_state": None, "output_final_state": True}
     for kind in ("chunk", "fused_chunk", "fused_recurrent"):
-        add(f"{kind}_linear_attn", f"ops.linear_attn.{kind}_linear_attn", qkv, "ops.linear_attn.naive.naive_recurrent_linear_attn",
-            normalize=False)  # fmt: skip
+        add(
+            f"{kind}_linear_attn",
+            f"ops.linear_attn.{kind}_linear_attn",
+            qkv,
+            "ops.linear_attn.naive.naive_recurrent_linear_attn",
+            normalize=False,
+        )
         add(f"{kind}_retention", f"ops.retention.{kind}_retention", qkv)
-    add("chunk_linear_attn_normalized", "ops.linear_attn.chunk_linear_attn", qkv,
-        "ops.linear_attn.naive.naive_recurrent_linear_attn", normalize=True)  # fmt: skip
+    add(
+        "chunk_linear_attn_normalized",
+        "ops.linear_attn.chunk_linear_attn",
+        qkv,
+        "ops.linear_attn.naive.naive_recurrent_linear_attn",
+        normalize=True,
+    )
     add("parallel_retention", "ops.retention.parallel_retention", qkv)
     for kind in ("chunk", "fused_chunk", "fused_recurrent", "parallel"):
-        add(f"{kind}_simple_gla", f"ops.simple_gla.{kind}_simple_gla", lambda: {**qkv(), "g": gate()},
-            "ops.simple_gla.naive.naive_recurrent_simple_gla")  # fmt: skip
+        add(
+            f"{kind}_simple_gla",
+            f"ops.simple_gla.{kind}_simple_gla",
+            lambda: {**qkv(), "g": gate()},
+            "ops.simple_gla.naive.naive_recurrent_simple_gla",
+        )
     add("chunk_gla", "ops.gla.chunk_gla", lambda: {**qkv(), "g": gate(KEYS)}, **state)
     add("chunk_gla_naive", "ops.gla.chunk_gla", lambda: {**qkv(), "g": gate(KEYS)})
-    add("fused_recurrent_gla", "ops.gla.fused_recurrent_gla", lambda: {**qkv(), "gk": gate(KEYS)},
-        "ops.gla.naive.naive_recurrent_gla")  # fmt: skip
+    add(
+        "fused_recurrent_gla",
+        "ops.gla.fused_recurrent_gla",
+        lambda: {**qkv(), "gk": gate(KEYS)},
+        "ops.gla.naive.naive_recurrent_gla",
+    )
     for kind in ("chunk", "fused_recurrent"):
-        add(f"{kind}_hgrn", f"ops.hgrn.{kind}_hgrn", lambda: {"x": normal(2, TIME, 64), "g": leaf(F.logsigmoid(
-            torch.randn(2, TIME, 64)))}, "ops.hgrn.naive.naive_recurrent_hgrn")  # fmt: skip
+        add(
+            f"{kind}_hgrn",
+            f"ops.hgrn.{kind}_hgrn",
+            lambda: {"x": normal(2, TIME, 64), "g": leaf(F.logsigmoid(torch.randn(2, TIME, 64)))},
+            "ops.hgrn.naive.naive_recurrent_hgrn",
+        )
         add(f"{kind}_lightnet", f"ops.lightnet.{kind}_lightnet", qkv)
         add(f"{kind}_lightning", f"ops.lightning_attn.{kind}_lightning_attn", qkv, layer_idx=1, num_layers=4)
-        add(f"{kind}_gsa", f"ops.gsa.{kind}_gsa", lambda: {**qkv(), "s": normal(BATCH, TIME, HEADS, 16),
-            "g": gate(16)}, "ops.gsa.naive.naive_recurrent_gsa")  # fmt: skip
-        add(f"{kind}_rwkv6", f"ops.rwkv6.{kind}_rwkv6", lambda: {"r": keys(), "k": keys(), "v": keys(width=VALUES),
-            "w": gate(KEYS), "u": normal(HEADS, KEYS)})  # fmt: skip
+        add(
+            f"{kind}_gsa",
+            f"ops.gsa.{kind}_gsa",
+            lambda: {**qkv(), "s": normal(BATCH, TIME, HEADS, 16), "g": gate(16)},
+            "ops.gsa.naive.naive_recurrent_gsa",
+        )
+        add(
+            f"{kind}_rwkv6",
+            f"ops.rwkv6.{kind}_rwkv6",
+            lambda: {"r": keys(), "k": keys(), "v": keys(width=VALUES), "w": gate(KEYS), "u": normal(HEADS, KEYS)},
+        )
     add("chunk_abc", "ops.abc.chunk_abc", lambda: {**qkv(), "s": normal(BATCH, TIME, HEADS, 16)})
-    add("chunk_log_linear_attn", "ops.log_linear_attn.chunk_log_linear_attn", lambda: {"q": keys(128, 1, 64),
-        "k": keys(128, 1, 64), "v": keys(128, 2, 64), "g": gate(time=128), "level_scales": share(8, time=128)},
-        backward=False)  # fmt: skip
+    add(
+        "chunk_log_linear_attn",
+        "ops.log_linear_attn.chunk_log_linear_attn",
+        lambda: {
+            "q": keys(128, 1, 64),
+            "k": keys(128, 1, 64),
+            "v": keys(128, 2, 64),
+            "g": gate(time=128),
+            "level_scales": share(8, time=128),
+        },
+        backward=False,
+    )
     for kind in ("fused_chunk", "parallel"):
-        add(f"{kind}_based", f"ops.based.{kind}_based", lambda: {"q": keys(width=16), "k": keys(width=16), "v": keys()},
-            heads_first("ops.based.naive.naive_parallel_based"))  # fmt: skip
-    add("parallel_rebased", "ops.rebased.parallel_rebased", lambda: {"q": keys(width=16), "k": keys(width=16), "v": keys()})
-    add("fused_recurrent_rwkv4", "ops.rwkv4.fused_recurrent_rwkv4", lambda: {"w": leaf(torch.rand(64)), "u": normal(64),
-        "k": normal(2, 20, 64), "v": normal(2, 20, 64), "state": leaf(torch.zeros(2, 3, 1, 64))})  # fmt: skip
+        add(
+            f"{kind}_based",
+            f"ops.based.{kind}_based",
+            lambda: {"q": keys(width=16), "k": keys(width=16), "v": keys()},
+            heads_first("ops.based.naive.naive_parallel_based"),
+        )
+    add(
+        "parallel_rebased",
+        "ops.rebased.parallel_rebased",
+        lambda: {"q": keys(width=16), "k": keys(width=16), "v": keys()},
+    )
+    add(
+        "fused_recurrent_rwkv4",
+        "ops.rwkv4.fused_recurrent_rwkv4",
+        lambda: {
+            "w": leaf(torch.rand(64)),
+            "u": normal(64),
+            "k": normal(2, 20, 64),
+            "v": normal(2, 20, 64),
+            "state": leaf(torch.zeros(2, 3, 1, 64)),
+        },
+    )
 
 
 def add_delta() -> None:
     """Delta rules: the state is corrected by what it predicts."""
     add("chunk_delta_rule", "ops.delta_rule.chunk_delta_rule", halved(delta))
     add("fused_recurrent_delta_rule", "ops.delta_rule.fused_recurrent_delta_rule", delta)
-    add("parallel_delta_rule", "ops.delta_rule.parallel.parallel_delta_rule", lambda: {"q": unit(64), "k": unit(64), "v": keys(64),
-        "beta": share(time=64)}, backward=False)  # fmt: skip
+    add(
+        "parallel_delta_rule",
+        "ops.delta_rule.parallel.parallel_delta_rule",
+        lambda: {"q": unit(64), "k": unit(64), "v": keys(64), "beta": share(time=64)},
+        backward=False,
+    )
     gated = {"use_qk_l2norm_in_kernel": True}
     for kind in ("chunk", "fused_recurrent"):
-        add(f"{kind}_gated_delta_rule", f"ops.gated_delta_rule.{kind}_gated_delta_rule", lambda: {**delta(), "g": gate()},
-            "ops.gated_delta_rule.naive.naive_recurrent_gated_delta_rule", backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_gated_delta_rule_norm", f"ops.gated_delta_rule.{kind}_gated_delta_rule",
-            lambda: {**delta(), "g": gate()}, backward=kind == "chunk", **gated)  # fmt: skip
-        add(f"{kind}_comba", f"ops.comba.{kind}_comba", lambda: {**delta(), "p": unit(), "g": gate()},
-            comba, backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_kda", f"ops.kda.{kind}_kda", lambda: {**delta(), "g": gate(KEYS)}, "ops.kda.naive.naive_recurrent_kda",
-            backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_gdn2", f"ops.gdn2.{kind}_gdn2", lambda: {"q": unit(), "k": unit(), "v": keys(), "g": gate(KEYS),
-            "b": share(KEYS), "w": share(VALUES)}, "ops.gdn2.naive.naive_recurrent_gdn2", backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_oja", f"ops.gated_oja_rule.{kind}_gated_oja_rule", lambda: {**delta(), "gv": gate(VALUES)},
-            backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_momentum", f"ops.momentum_delta_rule.{kind}_momentum_delta_rule", halved(lambda: {**delta(),
-            "log_alpha": gate(), "log_mu": gate()}), backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_precond_gdr", f"ops.precond_gated_delta_rule.{kind}_precond_gated_delta_rule", lambda: {**delta(),
-            "g": gate(), "g_atk": gate(), "beta_atk": share()}, backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_precond_kda", f"ops.precond_kda.{kind}_precond_kda", lambda: {**delta(), "g": gate(KEYS),
-            "g_atk": gate(KEYS), "beta_atk": share()}, backward=kind == "chunk")  # fmt: skip
+        add(
+            f"{kind}_gated_delta_rule",
+            f"ops.gated_delta_rule.{kind}_gated_delta_rule",
+            lambda: {**delta(), "g": gate()},
+            "ops.gated_delta_rule.naive.naive_recurrent_gated_delta_rule",
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_gated_delta_rule_norm",
+            f"ops.gated_delta_rule.{kind}_gated_delta_rule",
+            lambda: {**delta(), "g": gate()},
+            backward=kind == "chunk",
+            **gated,
+        )
+        add(
+            f"{kind}_comba",
+            f"ops.comba.{kind}_comba",
+            lambda: {**delta(), "p": unit(), "g": gate()},
+            comba,
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_kda",
+            f"ops.kda.{kind}_kda",
+            lambda: {**delta(), "g": gate(KEYS)},
+            "ops.kda.naive.naive_recurrent_kda",
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_gdn2",
+            f"ops.gdn2.{kind}_gdn2",
+            lambda: {"q": unit(), "k": unit(), "v": keys(), "g": gate(KEYS), "b": share(KEYS), "w": share(VALUES)},
+            "ops.gdn2.naive.naive_recurrent_gdn2",
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_oja",
+            f"ops.gated_oja_rule.{kind}_gated_oja_rule",
+            lambda: {**delta(), "gv": gate(VALUES)},
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_momentum",
+            f"ops.momentum_delta_rule.{kind}_momentum_delta_rule",
+            halved(lambda: {**delta(), "log_alpha": gate(), "log_mu": gate()}),
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_precond_gdr",
+            f"ops.precond_gated_delta_rule.{kind}_precond_gated_delta_rule",
+            lambda: {**delta(), "g": gate(), "g_atk": gate(), "beta_atk": share()},
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_precond_kda",
+            f"ops.precond_kda.{kind}_precond_kda",
+            lambda: {**delta(), "g": gate(KEYS), "g_atk": gate(KEYS), "beta_atk": share()},
+            backward=kind == "chunk",
+        )
         for rule in ("iplr", "dplr"):
             extra = (lambda: {"gk": gate(KEYS)}) if rule == "dplr" else dict
-            add(f"{kind}_{rule}", f"ops.generalized_delta_rule.{rule}.{kind}_{rule}_delta_rule",
+            add(
+                f"{kind}_{rule}",
+                f"ops.generalized_delta_rule.{rule}.{kind}_{rule}_delta_rule",
                 lambda extra=extra: {**qkv(), "a": unit(), "b": unit(), **extra()},
-                backward=(kind, rule) not in (("chunk", "iplr"), ("fused_recurrent", "dplr")))  # fmt: skip
-        add(f"{kind}_rwkv7", f"ops.rwkv7.{kind}_rwkv7", lambda: {"r": keys(), "w": gate(KEYS), "k": keys(), "v": keys(),
-            "a": unit(), "b": unit()}, backward=kind == "chunk")  # fmt: skip
-        add(f"{kind}_cyfa", f"ops.cyfa.{kind}_cyfa", lambda: {**qkv(), "g": gate(), "delta": share(), "beta": share(),
-            "readout": normal(HEADS, 8), "q_norm_weight": normal(KEYS), "k_norm_weight": normal(KEYS)},
-            backward=False, q_norm_eps=1e-5, k_norm_eps=1e-5)  # fmt: skip
-    add("chunk_gated_delta_product", "ops.gated_delta_product.chunk_gated_delta_product", halved(lambda: {"q": unit(), "k":
-        unit(2 * TIME), "v": keys(2 * TIME), "g": gate(), "beta": share(time=2 * TIME)}), num_householder=2)  # fmt: skip
-    add("chunk_mesa_net", "ops.mesa_net.chunk_mesa_net", lambda: {**delta(), "g": gate(), "lamb": leaf(
-        torch.rand(HEADS, KEYS) + 0.25)}, max_CG_iteration=3)  # fmt: skip
+                backward=(kind, rule) not in (("chunk", "iplr"), ("fused_recurrent", "dplr")),
+            )
+        add(
+            f"{kind}_rwkv7",
+            f"ops.rwkv7.{kind}_rwkv7",
+            lambda: {"r": keys(), "w": gate(KEYS), "k": keys(), "v": keys(), "a": unit(), "b": unit()},
+            backward=kind == "chunk",
+        )
+        add(
+            f"{kind}_cyfa",
+            f"ops.cyfa.{kind}_cyfa",
+            lambda: {
+                **qkv(),
+                "g": gate(),
+                "delta": share(),
+                "beta": share(),
+                "readout": normal(HEADS, 8),
+                "q_norm_weight": normal(KEYS),
+                "k_norm_weight": normal(KEYS),
+            },
+            backward=False,
+            q_norm_eps=1e-5,
+            k_norm_eps=1e-5,
+        )
+    add(
+        "chunk_gated_delta_product",
+        "ops.gated_delta_product.chunk_gated_delta_product",
+        halved(
+            lambda: {"q": unit(), "k": unit(2 * TIME), "v": keys(2 * TIME), "g": gate(), "beta": share(time=2 * TIME)}
+        ),
+        num_householder=2,
+    )
+    add(
+        "chunk_mesa_net",
+        "ops.mesa_net.chunk_mesa_net",
+        lambda: {**delta(), "g": gate(), "lamb": leaf(torch.rand(HEADS, KEYS) + 0.25)},
+        max_CG_iteration=3,
+    )
     for kind in ("chunk", "fused_chunk"):
-        add(f"{kind}_ttt_linear", f"ops.ttt.{kind}_ttt_linear", lambda: {"q": keys(64), "k": unit(64), "v": keys(64),
-            "w": normal(HEADS, KEYS), "b": normal(HEADS, KEYS), "eta": leaf(torch.rand(BATCH, 64, HEADS, 1) * 0.01)},
-            chunk_size=16)  # fmt: skip
+        add(
+            f"{kind}_ttt_linear",
+            f"ops.ttt.{kind}_ttt_linear",
+            lambda: {
+                "q": keys(64),
+                "k": unit(64),
+                "v": keys(64),
+                "w": normal(HEADS, KEYS),
+                "b": normal(HEADS, KEYS),
+                "eta": leaf(torch.rand(BATCH, 64, HEADS, 1) * 0.01),
+            },
+            chunk_size=16,
+        )
 
 
 def add_ragged() -> None:
@@ -203,9 +347,12 @@ def add_ragged() -> None:
         ("delta_rule", "ops.delta_rule.chunk_delta_rule", halved(delta)),
         ("attn", "ops.attn.parallel.parallel_attn", lambda: {"q": keys(heads=4), "k": keys(), "v": keys()}),
         ("recurrent_gla", "ops.gla.fused_recurrent_gla", lambda: {**qkv(), "gk": gate(KEYS)}),
-        ("rwkv6", "ops.rwkv6.chunk_rwkv6", lambda: {"r": keys(), "k": keys(), "v": keys(), "w": gate(KEYS),
-                                                   "u": normal(HEADS, KEYS)}),
-    ):  # fmt: skip
+        (
+            "rwkv6",
+            "ops.rwkv6.chunk_rwkv6",
+            lambda: {"r": keys(), "k": keys(), "v": keys(), "w": gate(KEYS), "u": normal(HEADS, KEYS)},
+        ),
+    ):
         add(f"ragged_{name}", path, inputs, cu_seqlens=ends)
 
 
@@ -217,94 +364,274 @@ def add_softmax() -> None:
         return {"q": keys(**heads), "k": keys(heads=2), "v": keys(heads=2)}
 
     add("parallel_attn", "ops.attn.parallel.parallel_attn", attention, "ops.attn.naive.naive_parallel_attn")
-    add("parallel_attn_window", "ops.attn.parallel.parallel_attn", attention, "ops.attn.naive.naive_parallel_attn",
-        window_size=20)  # fmt: skip
-    add("parallel_attn_gated", "ops.attn.parallel.parallel_attn", lambda: {**attention(), "g": gate(heads=4)},
-        "ops.attn.naive.naive_parallel_attn")  # fmt: skip
-    add("forgetting_attn", "ops.forgetting_attn.parallel_forgetting_attn", lambda: {**attention(), "g": gate(heads=4)},
-        "ops.forgetting_attn.naive.naive_forgetting_attn")  # fmt: skip
-    add("attn_decoding", "ops.attn.decoding.attn_decoding_one_step", lambda: {"q": keys(1, 4), "k": keys(heads=2),
-        "v": keys(heads=2), "cu_seqlens": torch.tensor([0, TIME])}, backward=False)  # fmt: skip
-    add("parallel_nsa", "ops.nsa.parallel.parallel_nsa", lambda: {"q": keys(128, 16), "k": keys(128, 1), "v": keys(128, 1),
-        "g_cmp": share(time=128, heads=16), "g_slc": share(time=128, heads=16), "g_swa": None},
-        block_counts=2, block_size=32)  # fmt: skip
-    add("path_attn", "ops.path_attn.parallel.parallel_path_attn", lambda: {"q": keys(128, width=64), "k":
-        keys(128, width=64), "v": keys(128, width=64), "w": unit(128, width=64), "beta": share(time=128),
-        "g": gate(time=128)})  # fmt: skip
-    add("stickbreaking", "ops.stickbreaking_attn.parallel_stickbreaking_attn", lambda: {"q": keys(64), "k": keys(64),
-        "v": keys(64)}, "ops.stickbreaking_attn.naive.naive_stickbreaking_attn")  # fmt: skip
-    add("deltaformer", "ops.deltaformer.parallel.deltaformer_attn", lambda: {"q": keys(64), "k": keys(64), "v": keys(64),
-        "beta": share(time=64)}, "ops.deltaformer.naive.naive_deltaformer_attn", C=64)  # fmt: skip
-    add("parallax", "ops.parallax.parallel_parallax", halved(lambda: {"q": keys(), "r": keys(), "k": keys(), "v": keys()}),
-        "ops.parallax.naive.naive_parallax")  # fmt: skip
+    add(
+        "parallel_attn_window",
+        "ops.attn.parallel.parallel_attn",
+        attention,
+        "ops.attn.naive.naive_parallel_attn",
+        window_size=20,
+    )
+    add(
+        "parallel_attn_gated",
+        "ops.attn.parallel.parallel_attn",
+        lambda: {**attention(), "g": gate(heads=4)},
+        "ops.attn.naive.naive_parallel_attn",
+    )
+    add(
+        "forgetting_attn",
+        "ops.forgetting_attn.parallel_forgetting_attn",
+        lambda: {**attention(), "g": gate(heads=4)},
+        "ops.forgetting_attn.naive.naive_forgetting_attn",
+    )
+    add(
+        "attn_decoding",
+        "ops.attn.decoding.attn_decoding_one_step",
+        lambda: {"q": keys(1, 4), "k": keys(heads=2), "v": keys(heads=2), "cu_seqlens": torch.tensor([0, TIME])},
+        backward=False,
+    )
+    add(
+        "parallel_nsa",
+        "ops.nsa.parallel.parallel_nsa",
+        lambda: {
+            "q": keys(128, 16),
+            "k": keys(128, 1),
+            "v": keys(128, 1),
+            "g_cmp": share(time=128, heads=16),
+            "g_slc": share(time=128, heads=16),
+            "g_swa": None,
+        },
+        block_counts=2,
+        block_size=32,
+    )
+    add(
+        "path_attn",
+        "ops.path_attn.parallel.parallel_path_attn",
+        lambda: {
+            "q": keys(128, width=64),
+            "k": keys(128, width=64),
+            "v": keys(128, width=64),
+            "w": unit(128, width=64),
+            "beta": share(time=128),
+            "g": gate(time=128),
+        },
+    )
+    add(
+        "stickbreaking",
+        "ops.stickbreaking_attn.parallel_stickbreaking_attn",
+        lambda: {"q": keys(64), "k": keys(64), "v": keys(64)},
+        "ops.stickbreaking_attn.naive.naive_stickbreaking_attn",
+    )
+    add(
+        "deltaformer",
+        "ops.deltaformer.parallel.deltaformer_attn",
+        lambda: {"q": keys(64), "k": keys(64), "v": keys(64), "beta": share(time=64)},
+        "ops.deltaformer.naive.naive_deltaformer_attn",
+        C=64,
+    )
+    add(
+        "parallax",
+        "ops.parallax.parallel_parallax",
+        halved(lambda: {"q": keys(), "r": keys(), "k": keys(), "v": keys()}),
+        "ops.parallax.naive.naive_parallax",
+    )
     add("wall_attn", "ops.wall_attn.parallel_wall_attn", lambda: {**qkv(), "g": gate(KEYS)})
 
 
 def add_modules() -> None:
     """Norms, activations, convolutions, losses."""
     for cols in (100, 256):
-        add(f"layer_norm_{cols}", "modules.norm.layernorm.layer_norm", lambda cols=cols: {"x": normal(9, cols),
-            "weight": normal(cols), "bias": normal(cols)}, "modules.norm.layernorm.layer_norm_ref")  # fmt: skip
-        add(f"rms_norm_{cols}", "modules.norm.layernorm.rms_norm", lambda cols=cols: {"x": normal(9, cols),
-            "weight": normal(cols), "bias": None}, "modules.norm.layernorm.rms_norm_ref")  # fmt: skip
+        add(
+            f"layer_norm_{cols}",
+            "modules.norm.layernorm.layer_norm",
+            lambda cols=cols: {"x": normal(9, cols), "weight": normal(cols), "bias": normal(cols)},
+            "modules.norm.layernorm.layer_norm_ref",
+        )
+        add(
+            f"rms_norm_{cols}",
+            "modules.norm.layernorm.rms_norm",
+            lambda cols=cols: {"x": normal(9, cols), "weight": normal(cols), "bias": None},
+            "modules.norm.layernorm.rms_norm_ref",
+        )
         for kind in ("layer", "rms"):
-            add(f"{kind}_norm_gated_{cols}", f"modules.norm.fused_norm_gate.{kind}_norm_gated", lambda cols=cols: {
-                "x": normal(9, cols), "g": normal(9, cols), "weight": normal(cols), "bias": normal(cols)})  # fmt: skip
-    add("layer_norm_residual", "modules.norm.layernorm.layer_norm", lambda: {"x": normal(9, 64), "weight": normal(64),
-        "bias": normal(64), "residual": normal(9, 64)}, prenorm=True)  # fmt: skip
-    add("layernorm_fn", "modules.norm.layernorm_gated.layernorm_fn", lambda: {"x": normal(9, 64), "weight": normal(64),
-        "bias": normal(64), "z": normal(9, 64)})  # fmt: skip
+            add(
+                f"{kind}_norm_gated_{cols}",
+                f"modules.norm.fused_norm_gate.{kind}_norm_gated",
+                lambda cols=cols: {
+                    "x": normal(9, cols),
+                    "g": normal(9, cols),
+                    "weight": normal(cols),
+                    "bias": normal(cols),
+                },
+            )
+    add(
+        "layer_norm_residual",
+        "modules.norm.layernorm.layer_norm",
+        lambda: {"x": normal(9, 64), "weight": normal(64), "bias": normal(64), "residual": normal(9, 64)},
+        prenorm=True,
+    )
+    add(
+        "layernorm_fn",
+        "modules.norm.layernorm_gated.layernorm_fn",
+        lambda: {"x": normal(9, 64), "weight": normal(64), "bias": normal(64), "z": normal(9, 64)},
+    )
     add("l2norm", "modules.norm.l2norm.l2norm", lambda: {"x": normal(9, 64)})
     add("l2norm_wide", "modules.norm.l2norm.l2norm", lambda: {"x": normal(9, 700)})
-    add("layer_norm_linear_quant", "modules.fused_bitlinear.layer_norm_linear_quant", lambda: {"x": normal(9, 64),
-        "norm_weight": normal(64), "norm_bias": normal(64), "linear_weight": normal(32, 64), "linear_bias": None})  # fmt: skip
+    add(
+        "layer_norm_linear_quant",
+        "modules.fused_bitlinear.layer_norm_linear_quant",
+        lambda: {
+            "x": normal(9, 64),
+            "norm_weight": normal(64),
+            "norm_bias": normal(64),
+            "linear_weight": normal(32, 64),
+            "linear_bias": None,
+        },
+    )
     for name in ("swish", "sigmoid"):
-        CASES[f"act_{name}"] = lambda r, name=name: both_ways(r, lambda x: op(f"modules.activations.ops.{name}")(x), {
-            "x": normal(5, 300)}, lambda x: x.sigmoid() * (x if name == "swish" else 1.0))  # fmt: skip
+        CASES[f"act_{name}"] = lambda r, name=name: both_ways(
+            r,
+            lambda x: op(f"modules.activations.ops.{name}")(x),
+            {"x": normal(5, 300)},
+            lambda x: x.sigmoid() * (x if name == "swish" else 1.0),
+        )
     for name in ("sigmoidglu", "powglu"):
-        CASES[f"act_{name}"] = lambda r, name=name: both_ways(r, lambda x, y: op(f"modules.activations.ops.{name}")(x, y), {
-            "x": normal(5, 300), "y": normal(5, 300)})  # fmt: skip
-    CASES["swiglu"] = lambda r: both_ways(r, lambda x, y: op("modules.activations.ops.swiglu")(x, y),
-        {"x": normal(5, 300), "y": normal(5, 300)}, lambda x, y: F.silu(x) * y)  # fmt: skip
-    add("swiglu_linear", "modules.activations.ops.swiglu_linear", lambda: {"x": normal(5, 64), "y": normal(5, 64),
-        "weight": normal(32, 64), "bias": None})  # fmt: skip
-    add("rotary", "modules.rotary.ops.rotary_embedding", lambda: {"x": keys(), "cos": torch.rand(TIME, 16),
-        "sin": torch.rand(TIME, 16)}, "modules.rotary.ops.rotary_embedding_ref")  # fmt: skip
-    add("rotary_interleaved", "modules.rotary.ops.rotary_embedding", lambda: {"x": keys(), "cos": torch.rand(TIME, 16),
-        "sin": torch.rand(TIME, 16)}, "modules.rotary.ops.rotary_embedding_ref", interleaved=True)  # fmt: skip
-    add("token_shift", "modules.token_shift.token_shift", lambda: {"x": normal(2, TIME, 64)},
-        "modules.token_shift.token_shift_ref")  # fmt: skip
-    add("token_shift_ragged", "modules.token_shift.token_shift", lambda: {"x": normal(1, TIME, 64),
-        "cu_seqlens": torch.tensor([0, 13, 40, TIME])})  # fmt: skip
-    add("causal_conv1d", "modules.causal_conv1d.ops.causal_conv1d", lambda: {"x": normal(2, TIME, 64), "weight":
-        normal(64, 4), "bias": normal(64)}, activation="silu", backend="triton")  # fmt: skip
-    add("causal_conv1d_ragged", "modules.causal_conv1d.ops.causal_conv1d", lambda: {"x": normal(1, TIME, 64), "weight":
-        normal(64, 4), "bias": None, "cu_seqlens": torch.tensor([0, 13, 40, TIME])}, activation="silu",
-        backend="triton", output_final_state=True)  # fmt: skip
-    add("causal_conv1d_update", "modules.causal_conv1d.ops.causal_conv1d_update", lambda: {"x": normal(2, 1, 64, grad=False),
-        "cache": normal(2, 64, 4, grad=False), "weight": normal(64, 4, grad=False)}, backward=False,
-        activation="silu")  # fmt: skip
-    add("cross_entropy", "modules.fused_cross_entropy.ops.cross_entropy_loss", lambda: {"logits": normal(9, 150),
-        "target": torch.randint(0, 150, (9,))}, label_smoothing=0.1)  # fmt: skip
-    add("fused_linear_cross_entropy", "modules.fused_linear_cross_entropy.ops.fused_linear_cross_entropy_loss", lambda: {
-        "x": normal(16, 48), "target": torch.randint(0, 150, (16,)), "weight": normal(150, 48), "bias": normal(150)},
-        num_chunks=2)  # fmt: skip
-    add("fused_kl_div", "modules.fused_kl_div.ops.fused_kl_div_loss", lambda: {"x": normal(16, 48), "target_x":
-        normal(16, 48, grad=False), "weight": normal(150, 48), "target_weight": normal(150, 48, grad=False)})  # fmt: skip
-    add("fused_grpo_loss", "modules.grpo.ops.fused_grpo_loss", lambda: {"logits": normal(2, 8, 90), "ref_logp":
-        -torch.rand(2, 7), "input_ids": torch.randint(0, 90, (2, 12)), "advantages": torch.randn(2),
-        "completion_mask": torch.ones(2, 7, dtype=torch.int32)}, "modules.grpo.ops.grpo_loss_torch",
-        inplace=False)  # fmt: skip
+        CASES[f"act_{name}"] = lambda r, name=name: both_ways(
+            r, lambda x, y: op(f"modules.activations.ops.{name}")(x, y), {"x": normal(5, 300), "y": normal(5, 300)}
+        )
+    CASES["swiglu"] = lambda r: both_ways(
+        r,
+        lambda x, y: op("modules.activations.ops.swiglu")(x, y),
+        {"x": normal(5, 300), "y": normal(5, 300)},
+        lambda x, y: F.silu(x) * y,
+    )
+    add(
+        "swiglu_linear",
+        "modules.activations.ops.swiglu_linear",
+        lambda: {"x": normal(5, 64), "y": normal(5, 64), "weight": normal(32, 64), "bias": None},
+    )
+    add(
+        "rotary",
+        "modules.rotary.ops.rotary_embedding",
+        lambda: {"x": keys(), "cos": torch.rand(TIME, 16), "sin": torch.rand(TIME, 16)},
+        "modules.rotary.ops.rotary_embedding_ref",
+    )
+    add(
+        "rotary_interleaved",
+        "modules.rotary.ops.rotary_embedding",
+        lambda: {"x": keys(), "cos": torch.rand(TIME, 16), "sin": torch.rand(TIME, 16)},
+        "modules.rotary.ops.rotary_embedding_ref",
+        interleaved=True,
+    )
+    add(
+        "token_shift",
+        "modules.token_shift.token_shift",
+        lambda: {"x": normal(2, TIME, 64)},
+        "modules.token_shift.token_shift_ref",
+    )
+    add(
+        "token_shift_ragged",
+        "modules.token_shift.token_shift",
+        lambda: {"x": normal(1, TIME, 64), "cu_seqlens": torch.tensor([0, 13, 40, TIME])},
+    )
+    add(
+        "causal_conv1d",
+        "modules.causal_conv1d.ops.causal_conv1d",
+        lambda: {"x": normal(2, TIME, 64), "weight": normal(64, 4), "bias": normal(64)},
+        activation="silu",
+        backend="triton",
+    )
+    add(
+        "causal_conv1d_ragged",
+        "modules.causal_conv1d.ops.causal_conv1d",
+        lambda: {
+            "x": normal(1, TIME, 64),
+            "weight": normal(64, 4),
+            "bias": None,
+            "cu_seqlens": torch.tensor([0, 13, 40, TIME]),
+        },
+        activation="silu",
+        backend="triton",
+        output_final_state=True,
+    )
+    add(
+        "causal_conv1d_update",
+        "modules.causal_conv1d.ops.causal_conv1d_update",
+        lambda: {
+            "x": normal(2, 1, 64, grad=False),
+            "cache": normal(2, 64, 4, grad=False),
+            "weight": normal(64, 4, grad=False),
+        },
+        backward=False,
+        activation="silu",
+    )
+    add(
+        "cross_entropy",
+        "modules.fused_cross_entropy.ops.cross_entropy_loss",
+        lambda: {"logits": normal(9, 150), "target": torch.randint(0, 150, (9,))},
+        label_smoothing=0.1,
+    )
+    add(
+        "fused_linear_cross_entropy",
+        "modules.fused_linear_cross_entropy.ops.fused_linear_cross_entropy_loss",
+        lambda: {
+            "x": normal(16, 48),
+            "target": torch.randint(0, 150, (16,)),
+            "weight": normal(150, 48),
+            "bias": normal(150),
+        },
+        num_chunks=2,
+    )
+    add(
+        "fused_kl_div",
+        "modules.fused_kl_div.ops.fused_kl_div_loss",
+        lambda: {
+            "x": normal(16, 48),
+            "target_x": normal(16, 48, grad=False),
+            "weight": normal(150, 48),
+            "target_weight": normal(150, 48, grad=False),
+        },
+    )
+    add(
+        "fused_grpo_loss",
+        "modules.grpo.ops.fused_grpo_loss",
+        lambda: {
+            "logits": normal(2, 8, 90),
+            "ref_logp": -torch.rand(2, 7),
+            "input_ids": torch.randint(0, 90, (2, 12)),
+            "advantages": torch.randn(2),
+            "completion_mask": torch.ones(2, 7, dtype=torch.int32),
+        },
+        "modules.grpo.ops.grpo_loss_torch",
+        inplace=False,
+    )
     add("beta_sigmoid", "ops.common.gate.fused_beta_sigmoid", lambda: {"x": normal(3, 50)})
-    add("gdn_gate", "ops.gated_delta_rule.gate.fused_gdn_gate", lambda: {"g": normal(BATCH, TIME, HEADS),
-        "A_log": normal(HEADS), "dt_bias": normal(HEADS)}, "ops.gated_delta_rule.gate.naive_gdn_gate")  # fmt: skip
-    add("kda_gate", "ops.kda.gate.fused_kda_gate", lambda: {"g": normal(BATCH, TIME, HEADS, KEYS), "A_log":
-        normal(HEADS), "dt_bias": normal(HEADS * KEYS)}, "ops.kda.gate.naive_kda_gate")  # fmt: skip
+    add(
+        "gdn_gate",
+        "ops.gated_delta_rule.gate.fused_gdn_gate",
+        lambda: {"g": normal(BATCH, TIME, HEADS), "A_log": normal(HEADS), "dt_bias": normal(HEADS)},
+        "ops.gated_delta_rule.gate.naive_gdn_gate",
+    )
+    add(
+        "kda_gate",
+        "ops.kda.gate.fused_kda_gate",
+        lambda: {"g": normal(BATCH, TIME, HEADS, KEYS), "A_log": normal(HEADS), "dt_bias": normal(HEADS * KEYS)},
+        "ops.kda.gate.naive_kda_gate",
+    )
     add("additive_gate", "ops.gsa.gate.fused_additive_gate", lambda: {"x": normal(BATCH, TIME, HEADS, 16)})
-    add("rwkv7_addcmul", "ops.rwkv7.fused_addcmul.fused_addcmul_rwkv7", lambda: {"hidden_states": normal(2, 20, 64),
-        "delta": normal(2, 20, 64), **{n: normal(1, 1, 64) for n in ("xr", "xw", "xk", "xv", "xa", "xg")}})  # fmt: skip
-    add("rwkv7_k_update", "ops.rwkv7.fused_k_update.fused_k_rwkv7", lambda: {"k": normal(2, 20, 64), "a": normal(2, 20, 64),
-        "ka": normal(64)})  # fmt: skip
+    add(
+        "rwkv7_addcmul",
+        "ops.rwkv7.fused_addcmul.fused_addcmul_rwkv7",
+        lambda: {
+            "hidden_states": normal(2, 20, 64),
+            "delta": normal(2, 20, 64),
+            **{n: normal(1, 1, 64) for n in ("xr", "xw", "xk", "xv", "xa", "xg")},
+        },
+    )
+    add(
+        "rwkv7_k_update",
+        "ops.rwkv7.fused_k_update.fused_k_rwkv7",
+        lambda: {"k": normal(2, 20, 64), "a": normal(2, 20, 64), "ka": normal(64)},
+    )
 
 
 @case
@@ -329,7 +656,9 @@ def cumsums(r: Recorder) -> None:
 @case
 def pooling(r: Recorder) -> None:
     x = normal(BATCH, 96, HEADS, KEYS)
-    both_ways(r, lambda x: op("ops.utils.pooling.mean_pooling")(x, 32), {"x": x}, lambda x: x.unflatten(1, (3, 32)).mean(2))
+    both_ways(
+        r, lambda x: op("ops.utils.pooling.mean_pooling")(x, 32), {"x": x}, lambda x: x.unflatten(1, (3, 32)).mean(2)
+    )
 
 
 @case
@@ -339,8 +668,11 @@ def logsumexp(r: Recorder) -> None:
     out = op("ops.utils.softmax.softmax_fwd")(x)
     r.compare("softmax", out, x.softmax(-1))
     grad = torch.randn(7, 300)
-    r.compare("softmax gradient", op("ops.utils.softmax.softmax_bwd")(out, grad),
-              out * (grad - (out * grad).sum(-1, keepdim=True)))  # fmt: skip
+    r.compare(
+        "softmax gradient",
+        op("ops.utils.softmax.softmax_bwd")(out, grad),
+        out * (grad - (out * grad).sum(-1, keepdim=True)),
+    )
 
 
 @case

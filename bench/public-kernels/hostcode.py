@@ -15,18 +15,23 @@ import shutil
 import subprocess
 from typing import Any
 
-import gpuemu
 import numpy as np
 from record import NotExecuted, Recorder
+
+import gpuemu
 
 BUDGET = 400_000_000  # instructions of warps per launch
 ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*\((.*?)\)", re.DOTALL)
 PARAM = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)(?:\s+\.ptr[^,\n]*?)?\s+[\w$]+(?:\[(\d+)\])?\s*(?:,|$)")
 SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 CALLBACK = ctypes.CFUNCTYPE(
-    None, ctypes.c_char_p, ctypes.POINTER(ctypes.c_uint), ctypes.POINTER(ctypes.c_uint), ctypes.POINTER(ctypes.c_void_p),
+    None,
+    ctypes.c_char_p,
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.POINTER(ctypes.c_uint),
+    ctypes.POINTER(ctypes.c_void_p),
     ctypes.c_size_t,
-)  # fmt: skip
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +47,7 @@ class Tools:
         done = subprocess.run(args, capture_output=True, text=True, cwd=cwd)
         if done.returncode != 0:
             errors = [line for line in done.stderr.splitlines() if "error" in line]
-            raise RuntimeError("; ".join(errors[:2]) or done.stderr[-300:])
+            raise RuntimeError("; ".join(errors[:3]) or done.stderr[-300:])
 
     def runtime(self) -> pathlib.Path:
         """The runtime without a device, as an object that every library has a copy of: torch brings CUDA's own."""
@@ -55,19 +60,20 @@ class Tools:
         return out
 
     def library(self, sources: list[pathlib.Path], name: str, flags: tuple[str, ...] = ()) -> list[pathlib.Path]:
-        """NAME.so of sources: their host code, whose launches and calls of CUDA go to the runtime. Returns their PTX."""
+        """NAME.so of sources: host code whose launches and calls of CUDA go to the runtime. Returns their PTX."""
         so = self.work / f"{name}.so"
         if not so.exists():
             objects = []
             for source in sources:
-                out = self.work / f"{source.stem}.o"
+                out = self.work / f"{source.name}.o"
                 if not out.exists():
                     self.compile(source, out, flags)
                 objects.append(str(out))
             link = ["--unresolved-symbols=ignore-all", "-Bsymbolic"]
             self.run("g++", "-shared", *(f"-Wl,{o}" for o in link), "-o", str(so), *objects, str(self.runtime()))
         self.stubs(so)
-        return [self.work / f"{s.stem}.ptx" for s in sources if s.suffix == ".cu"]
+        ptx = [self.work / f"{s.stem}.ptx" for s in sources]
+        return [p for p in ptx if p.exists()]  # host code alone has none
 
     def compile(self, source: pathlib.Path, out: pathlib.Path, flags: tuple[str, ...]) -> None:
         """An object of the host code; what nvcc makes of the device code stops at PTX, which is kept beside it."""
@@ -77,9 +83,29 @@ class Tools:
             return
         keep = self.work / f"{source.stem}.keep"
         keep.mkdir(exist_ok=True)
-        target = ["-gencode", "arch=compute_80,code=compute_80", "-O3", "-std=c++17", "-lineinfo", "-Xcompiler", "-fPIC,-w"]
-        self.run(self.nvcc, *target, *includes, *flags, "--keep", "--keep-dir", str(keep), "-c", "-o", str(out), str(source),
-                 cwd=source.parent)  # fmt: skip
+        target = [
+            "-gencode",
+            "arch=compute_80,code=compute_80",
+            "-O3",
+            "-std=c++17",
+            "-lineinfo",
+            "-Xcompiler",
+            "-fPIC,-w",
+        ]
+        self.run(
+            self.nvcc,
+            *target,
+            *includes,
+            *flags,
+            "--keep",
+            "--keep-dir",
+            str(keep),
+            "-c",
+            "-o",
+            str(out),
+            str(source),
+            cwd=source.parent,
+        )
         for ptx in keep.glob("*.ptx"):
             ptx.replace(self.work / f"{source.stem}.ptx")
         shutil.rmtree(keep)
@@ -115,7 +141,7 @@ def parameters(ptx: str) -> dict[str, list[tuple[str, int]]]:
     for name, text in ENTRY.findall(ptx):
         found[name] = [
             (kind, int(count) if count else SIZES[kind.lstrip("bsuf")]) for kind, count in PARAM.findall(text.strip())
-        ]  # fmt: skip
+        ]
     return found
 
 
@@ -166,8 +192,9 @@ class Device:
         values = [self._value(size, args[i]) for i, (_, size) in enumerate(params)]
         if 0 in grid:
             return
-        result = self.client.emulate(path, mangled, grid=grid, block=block, args=values, shared=shared,
-                                     bounds="storage", budget=BUDGET)  # fmt: skip
+        result = self.client.emulate(
+            path, mangled, grid=grid, block=block, args=values, shared=shared, bounds="storage", budget=BUDGET
+        )
         self.recorder.launch(name, path.stem, spec, grid, block, result, f"// {path.name}: {mangled}\n")
 
     def _value(self, size: int, at: int) -> Any:
@@ -187,4 +214,7 @@ def readable(mangled: str) -> tuple[str, str]:
     whole = done.stdout.strip() or mangled
     plain = re.sub(r"^void ", "", whole)
     name = re.match(r"[\w:()\s]*?(\w+)(?=[<(]|$)", plain)
-    return (name.group(1) if name else mangled, plain.split("(")[0][:80].replace("/", "_").replace(" ", "") + mangled[-8:])
+    return (
+        name.group(1) if name else mangled,
+        plain.split("(")[0][:80].replace("/", "_").replace(" ", "") + mangled[-8:],
+    )

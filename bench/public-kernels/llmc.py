@@ -1,8 +1,8 @@
 """Kernels of llm.c's dev/cuda through its own programs. llmc.py OUT SOURCES TOOLS [FILE...]
 
-SOURCES is a checkout, TOOLS a folder for what is built; NVCC and CUDA_INCLUDES name the compiler and further headers. Sizes
-are made smaller in a copy of each program. Each kernel number is a process: the program launches it with all block sizes,
-compares with its own reference on the CPU, and ends before it measures time.
+SOURCES is a checkout, TOOLS a folder for what is built; NVCC and CUDA_INCLUDES name the compiler and further headers.
+Sizes are made smaller in a copy of each program. Each kernel number is a process: the program launches it with all
+block sizes, compares with its own reference on the CPU, and ends before it measures time.
 """
 
 from __future__ import annotations
@@ -18,15 +18,20 @@ from hostcode import Device, tools_of
 from record import Recorder
 
 LIMIT = 240.0  # seconds of one process
-# Sizes of the copies. Heads are 64 wide as in GPT-2; the vocabulary is no multiple of a block.
+# Sizes of the copies. Heads are 64 wide as in GPT-2.
 SIZES = {
-    r"\bB = 8\b": "B = 2", r"\bT = 1024\b": "T = 64", r"\bC = 768\b": "C = 128", r"\bNH = 12\b": "NH = 2",
-    r"\bV = 50257\b": "V = 515", r"\bVp = 50304\b": "Vp = 576", r"\bOC = 768 \* [34]\b": "OC = 256",
-    r"num_parameters = 1048576": "num_parameters = 5000", r"NUM_PARAMS? = \d+": "NUM_PARAMS = 5000",
+    r"\bB = \d+;": "B = 2;", r"\bT = 1024\b": "T = 64", r"\bC = 768\b": "C = 128", r"\bNH = 12\b": "NH = 2",
+    r"\bOC = 768 \* [34]\b": "OC = 256", r"num_parameters = 1048576": "num_parameters = 5000",
 }  # fmt: skip
-# Programs whose kernels want rows of a multiple of the block size, 256 there.
-ROWS = {r"\bB = 8\b": "B = 1", r"\bT = 1024\b": "T = 256", r"\bC = 768\b": "C = 64", r"\bNH = 12\b": "NH = 1"}
-SPECIAL = {"attention_forward": ROWS, "attention_backward": ROWS}
+# Programs whose kernels want more of one size: rows of a multiple of the block size, a vocabulary of more than a block.
+ROWS = {r"\bB = \d+;": "B = 1;", r"\bT = 1024\b": "T = 256", r"\bC = 768\b": "C = 64", r"\bNH = 12\b": "NH = 1"}
+WORDS = {r"\bT = 1024\b": "T = 4", r"\bV = 50257\b": "V = 5003", r"\bVp = 50304\b": "Vp = 5056"}
+SPECIAL = {
+    "attention_forward": ROWS, "attention_backward": ROWS, "trimat_forward": ROWS, "softmax_forward": WORDS,
+    "classifier_fused": WORDS, "crossentropy_forward": WORDS, "crossentropy_softmax_backward": WORDS,
+    "encoder_forward": WORDS, "encoder_backward": WORDS,
+    "matmul_backward_bias": {r"\bOC = 768 \* [34]\b": "OC = 1024"},
+}  # fmt: skip
 OTHER = {"nccl_all_reduce": "needs NCCL and several processes", "benchmark_on_modal": "no kernel"}
 
 

@@ -1,4 +1,4 @@
-"""Libraries of Triton kernels on the CPU: tensors stay there, and questions to a GPU have the answers of an H100 or A100.
+"""Libraries of Triton kernels on the CPU: tensors stay there, and torch.cuda answers as if there were a GPU.
 
 emulated_triton executes the launches. What is left to do is what a library asks torch.cuda: names, properties, streams
 and the device of a context. torch.cuda.is_available stays False, as torch itself would then use CUDA.
@@ -10,8 +10,9 @@ import contextlib
 import types
 from typing import Any
 
-import gpuemu
 from record import Recorder
+
+import gpuemu
 
 PROCESSORS = 4  # few: persistent kernels launch a block per multiprocessor
 BUDGET = 400_000_000  # instructions of warps per launch: minutes, not hours
@@ -40,13 +41,13 @@ def pretend_cuda(capability: int) -> None:
     }
     for name, answer in answers.items():
         setattr(torch.cuda, name, answer)
-    # Tensors made by torch.empty hold NaN, or the largest integer: what a kernel forgot to write is seen in its results.
+    # Tensors made by torch.empty hold NaN, or the largest integer: what a kernel forgot to write is seen in results.
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = True
 
 
 def leave_out_assembler() -> None:
-    """Lets Triton's compiler stop at PTX: nothing executes what the assembler would make of it, and it takes longest."""
+    """Lets Triton's compiler stop at PTX: nothing executes what the assembler makes of it, and it takes longest."""
     from triton.backends.nvidia.compiler import CUDABackend
 
     CUDABackend.make_cubin = lambda *_: b""

@@ -33,7 +33,7 @@ class Recorder:
         (self.out / "ptx").mkdir(parents=True, exist_ok=True)
         self.case = ""
         self._compared: list[dict[str, Any]] = []
-        self._file = open(self.out / f"{project}.jsonl", "a", encoding="utf-8")
+        self._file = self.out / f"{project}.jsonl"
 
     def run(self, name: str, case: Case) -> None:
         """Runs a case and records how it ended."""
@@ -83,9 +83,7 @@ class Recorder:
         import torch
 
         got, want = torch.as_tensor(got).detach().double(), torch.as_tensor(want).detach().double()
-        if got.shape != want.shape:
-            error = float("inf")
-        elif not torch.equal(got.isfinite(), want.isfinite()):
+        if got.shape != want.shape or not torch.equal(got.isfinite(), want.isfinite()):
             error = float("inf")
         else:
             finite = want.isfinite()
@@ -103,5 +101,5 @@ class Recorder:
 
     def _write(self, row: dict[str, Any]) -> None:
         row = {"project": self.project, "version": self.version, **row}
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
+        with open(self._file, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")

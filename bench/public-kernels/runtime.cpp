@@ -1,6 +1,7 @@
-// A CUDA runtime without a device: host code of a project runs as it is, memory of the "device" is memory of the process,
-// and each launch is handed to a callback, which executes it in the emulator. It is compiled against CUDA's own headers.
-// cublas is there for the few products that programs compare with: plain loops over floats, column-major as there.
+// A CUDA runtime without a device: host code of a project runs as it is, memory of the "device" is memory of the
+// process, and each launch is handed to a callback, which executes it in the emulator. It is compiled against CUDA's
+// own headers. cublas is there for the few products that programs compare with: plain loops over floats, column-major
+// as there.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,11 +51,15 @@ static cudaError_t start(const void *function, dim3 grid, dim3 block, void **arg
 }
 
 // What nvcc's host code calls.
-void **__cudaRegisterFatBinary(void *) { static void *handle; return &handle; }
+void **__cudaRegisterFatBinary(void *) {
+    static void *handle;
+    return &handle;
+}
 void __cudaRegisterFatBinaryEnd(void **) {}
 void __cudaUnregisterFatBinary(void **) {}
 void __cudaRegisterVar(void **, char *, char *, const char *, int, size_t, int, int) {}
-void __cudaRegisterFunction(void **, const char *host, char *, const char *name, int, void *, void *, void *, void *, int *) {
+void __cudaRegisterFunction(void **, const char *host, char *, const char *name, int, void *, void *, void *, void *,
+                            int *) {
     if (!names) names = new std::map<const void *, std::string>;
     (*names)[host] = name;
 }
@@ -76,7 +81,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t) {
     return start(function, grid, block, args, shared);
 }
-cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **args, size_t shared, cudaStream_t) {
+cudaError_t cudaLaunchCooperativeKernel(const void *f, dim3 grid, dim3 block, void **args, size_t shared,
+                                        cudaStream_t) {
     return start(f, grid, block, args, shared);
 }
 
@@ -98,8 +104,13 @@ cudaError_t cudaFree(void *at) {
     return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void *at, cudaStream_t) { return cudaFree(at); }
-cudaError_t cudaMallocHost(void **at, size_t size) { return (*at = malloc(size)) ? cudaSuccess : cudaErrorMemoryAllocation; }
-cudaError_t cudaFreeHost(void *at) { free(at); return cudaSuccess; }
+cudaError_t cudaMallocHost(void **at, size_t size) {
+    return (*at = malloc(size)) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void *at) {
+    free(at);
+    return cudaSuccess;
+}
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) {
     memmove(to, from, size);
     return cudaSuccess;
@@ -107,11 +118,15 @@ cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind) 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t) {
     return cudaMemcpy(to, from, size, kind);
 }
-cudaError_t cudaMemcpy2D(void *to, size_t pitch, const void *from, size_t step, size_t width, size_t height, cudaMemcpyKind) {
+cudaError_t cudaMemcpy2D(void *to, size_t pitch, const void *from, size_t step, size_t width, size_t height,
+                         cudaMemcpyKind) {
     for (size_t i = 0; i < height; i++) memmove((char *)to + i * pitch, (const char *)from + i * step, width);
     return cudaSuccess;
 }
-cudaError_t cudaMemset(void *at, int value, size_t size) { memset(at, value, size); return cudaSuccess; }
+cudaError_t cudaMemset(void *at, int value, size_t size) {
+    memset(at, value, size);
+    return cudaSuccess;
+}
 cudaError_t cudaMemsetAsync(void *at, int value, size_t size, cudaStream_t) { return cudaMemset(at, value, size); }
 
 // Answers of one GPU. Its multiprocessors are few, as grids of persistent kernels follow them.
@@ -125,22 +140,43 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int) {
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int) {
-    *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : attribute == cudaDevAttrComputeCapabilityMajor ? 8
-             : attribute == cudaDevAttrWarpSize ? 32 : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 166912 : 0;
+    *value = attribute == cudaDevAttrMultiProcessorCount            ? 4
+             : attribute == cudaDevAttrComputeCapabilityMajor       ? 8
+             : attribute == cudaDevAttrWarpSize                     ? 32
+             : attribute == cudaDevAttrMaxSharedMemoryPerBlock      ? 49152
+             : attribute == cudaDevAttrMaxThreadsPerMultiProcessor  ? 2048
+             : attribute == cudaDevAttrMaxThreadsPerBlock           ? 1024
+             : attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin ? 166912
+                                                                    : 0;
     return cudaSuccess;
 }
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *, int, size_t) { *n = 2; return cudaSuccess; }
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *, int, size_t) {
+    *n = 2;
+    return cudaSuccess;
+}
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *n, const void *, int, size_t, unsigned) {
     *n = 2;
     return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
-cudaError_t cudaGetDevice(int *device) { *device = 0; return cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int *count) { *count = 1; return cudaSuccess; }
+cudaError_t cudaGetDevice(int *device) {
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = 1;
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamCreate(cudaStream_t *stream) { *stream = nullptr; return cudaSuccess; }
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) { *stream = nullptr; return cudaSuccess; }
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    *stream = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+    *stream = nullptr;
+    return cudaSuccess;
+}
 cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus *status) {
     *status = cudaStreamCaptureStatusNone;
@@ -151,13 +187,26 @@ cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
 const char *cudaGetErrorString(cudaError_t) { return "error"; }
 const char *cudaGetErrorName(cudaError_t) { return "error"; }
 cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *) { memset(a, 0, sizeof *a); return cudaSuccess; }
-cudaError_t cudaEventCreate(cudaEvent_t *event) { *event = nullptr; return cudaSuccess; }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) { *event = nullptr; return cudaSuccess; }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *a, const void *) {
+    memset(a, 0, sizeof *a);
+    a->ptxVersion = a->binaryVersion = 80, a->maxThreadsPerBlock = 1024, a->numRegs = 32;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    *event = nullptr;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+    *event = nullptr;
+    return cudaSuccess;
+}
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
-cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t) { *ms = 1; return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t) {
+    *ms = 1;
+    return cudaSuccess;
+}
 
 // A program that begins to measure time has checked its results: it ends here.
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
@@ -186,9 +235,10 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t, cublasOperation_t ta, cublasOperat
         }
     return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, int k,
-                                         const float *alpha, const float *a, int lda, long long sa, const float *b, int ldb,
-                                         long long sb, const float *beta, float *c, int ldc, long long sc, int count) {
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n,
+                                         int k, const float *alpha, const float *a, int lda, long long sa,
+                                         const float *b, int ldb, long long sb, const float *beta, float *c, int ldc,
+                                         long long sc, int count) {
     for (int i = 0; i < count; i++)
         cublasSgemm_v2(h, ta, tb, m, n, k, alpha, a + i * sa, lda, b + i * sb, ldb, beta, c + i * sc, ldc);
     return CUBLAS_STATUS_SUCCESS;
