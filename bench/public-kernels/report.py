@@ -49,6 +49,7 @@ def cells(project: str, rows: list[Row], known: dict[tuple[str, str], Row]) -> t
         f"{project} {', '.join(sorted(versions))}", len(kernels), len({(*name(r), r["spec"]) for r in ran}), len(ran),
         sum(not r["findings"] for r in ran), len(kernels - loud), classes["true"], classes["false"],
         len(refused - kernels), right, len(compared) - right,
+        sum(r["row"] == "case" and not r["compared"] for r in rows),
     ], {(project, kernel) for _, kernel in loud}  # fmt: skip
 
 
@@ -67,9 +68,9 @@ def main() -> int:
     """Prints the tables."""
     recorded, known = rows_of(pathlib.Path(sys.argv[1])), alarms()
     print("| project | kernels | specializations | launches | silent launches | silent kernels | with true findings "
-          "| with false alarms | not executed | outputs right | outputs wrong |")  # fmt: skip
-    print("|" + "---|" * 11)
-    total: list[Any] = ["total"] + [0] * 10
+          "| with false alarms | not executed | outputs right | outputs wrong | cases not compared |")  # fmt: skip
+    print("|" + "---|" * 12)
+    total: list[Any] = ["total"] + [0] * 11
     seen: set[tuple[str, str]] = set()
     for project in ORDER:
         if project in recorded:
