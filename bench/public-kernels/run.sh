@@ -21,4 +21,5 @@ PROJECT_VERSION=$(version llama.cpp) "$python" $here/llamacpp.py "$work/out" "$w
 	"$work/build/llama.cpp"
 PROJECT_VERSION=$(version bitsandbytes) "$python" $here/bitsandbytes.py "$work/out" "$work/src/bitsandbytes" \
 	"$work/build/bitsandbytes"
+"$GPUEMU_BINARY" daemon stop
 "$python" $here/report.py "$work/out"

@@ -3,7 +3,7 @@ package ptxvm
 import "gpuemu/internal/ptx"
 
 // This file implements words of which only some bits are set. Compilers keep small arrays of bytes in registers: each
-// byte is put into its word with and and or, the first of them into a register that nobody has set. Such a word is
+// byte is put into its word with and and or, the first of them into an uninitialized register. Such a word is
 // defined when the last of its bits is. Other instructions ask for all bits.
 
 // parting is how the bits of a result that are not set follow from those of the operands.
