@@ -246,7 +246,8 @@ func (l *lexer) number(at int) (kind, int, error) {
 		k = tokF64
 	default:
 		digits(clsDigit)
-		if end+1 < len(src) && src[end] == '.' && class[src[end+1]]&clsDigit != 0 {
+		// As in C, digits may follow the point or not: Triton's softplus compares with "20.".
+		if end+1 < len(src) && src[end] == '.' && (class[src[end+1]]&clsDigit != 0 || class[src[end+1]]&clsFollow == 0) {
 			k = tokFloat
 			end++
 			digits(clsDigit)

@@ -46,6 +46,21 @@ var plantedKernels = []planted{
 		sound: "mov.b32 %r10, 7; st.shared.u32 [%r6], %r10; st.shared.b8 [%r6+1], %r10; ld.shared.u32 %r11, [%r6];" +
 			here +
 			"st.global.u32 [%rd12], %r11;"},
+	{name: "byte of a word never set", class: Uninitialised, says: "of y",
+		defect: "and.b32 %r11, %r20, -256; or.b32 %r11, %r11, 5; mov.b32 %r12, %r11; and.b32 %r12, %r12, 65535;" + here +
+			"st.global.u32 [%rd12], %r12;",
+		sound: "and.b32 %r11, %r20, -65536; or.b32 %r11, %r11, 5; mov.b32 %r12, %r11; and.b32 %r12, %r12, 65535;" + here +
+			"st.global.u32 [%rd12], %r12;"},
+	{name: "byte of a word set in some lanes", class: Uninitialised, says: "of y",
+		defect: "setp.lt.s32 %p1, %r2, 8; mov.b32 %r12, %r20; @%p1 mov.b32 %r12, 7; and.b32 %r12, %r12, 255;" + here +
+			"st.global.u32 [%rd12], %r12;",
+		sound: "setp.lt.s32 %p1, %r2, 8; and.b32 %r12, %r20, -256; @%p1 mov.b32 %r12, 7; and.b32 %r12, %r12, 255;" + here +
+			"st.global.u32 [%rd12], %r12;"},
+	{name: "word no longer set", class: Uninitialised, says: "of y",
+		defect: "and.b32 %r12, %r20, -256; add.s32 %r12, %r20, 1; and.b32 %r12, %r12, 255;" + here +
+			"st.global.u32 [%rd12], %r12;",
+		sound: "add.s32 %r12, %r20, 1; and.b32 %r12, %r20, -256; and.b32 %r12, %r12, 255;" + here +
+			"st.global.u32 [%rd12], %r12;"},
 	{name: "register never set in an address", class: Uninitialised, says: "address",
 		defect: here + "add.s64 %rd20, %rd2, %rd30; ld.global.u32 %r10, [%rd20];",
 		sound:  here + "mov.u64 %rd30, 4; add.s64 %rd20, %rd2, %rd30; ld.global.u32 %r10, [%rd20];"},

@@ -19,10 +19,10 @@ type facts struct {
 	address []int32 // registers that addresses are made of
 	guard   int32   // -1 for none
 	writes  []int32
-	parts   []int32 // elements that a load or a store moves, in order; -1 for constants and sinks
-	plain   *plain3 // nil where definedness needs more
-	skips   []int32 // registers that a branch over instructions that only compute leaves as they are
-	under   int32   // the guard of such a branch over this instruction, and 1; 0 for none
+	parts   []int32    // elements that a load or a store moves, in order; -1 for constants and sinks
+	plain   *plain3    // nil where definedness needs more
+	arms    [2][]int32 // what the ways of a branch write that only compute: not taken, taken; nil: they do more
+	under   int32      // the guard of such a branch over this instruction, and 1; 0 for none
 }
 
 // rule is how the definedness of a result follows from that of operands.
@@ -118,7 +118,7 @@ func (l *lowering) facts() {
 		}
 	}
 	p.guesses()
-	p.skips()
+	p.choices()
 }
 
 // guesses marks loads whose value goes to the operand of atom.cas that is compared.

@@ -371,7 +371,8 @@ func (b *blockShadow) barrier(at *barrierState) {
 		lanes[at.waiting[i].warp.index] |= at.waiting[i].mask
 	}
 	for i, here := range lanes[:len(r.rows)] {
-		if w := b.cta.warps[i]; here != 0 {
+		// Warps that have ended are not waited for: what they did lies before a barrier of all that are left.
+		if w := b.cta.warps[i]; here != 0 || w.alive == 0 && at.expected == 0 {
 			r.arrive(w, here, here == w.alive, joined, &known)
 		}
 	}

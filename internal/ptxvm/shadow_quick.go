@@ -8,7 +8,11 @@ import "math/bits"
 
 // plain3 is what definedness needs of an instruction with at most three operands and one result, lane by lane. Operands
 // that are not there are the position behind all registers, which is always defined.
-type plain3 struct{ a, b, c, d int32 }
+type plain3 struct {
+	a, b, c, d int32
+	parting    parting
+	keep       uint32
+}
 
 // quick fills in the plain form of an instruction, if it has one.
 func (f *facts) quick(in *ins, none int32) {
@@ -16,7 +20,8 @@ func (f *facts) quick(in *ins, none int32) {
 		len(f.writes) != 1 {
 		return
 	}
-	p := &plain3{none, none, none, f.writes[0]}
+	p := &plain3{a: none, b: none, c: none, d: f.writes[0]}
+	p.parting, p.keep = partingOf(in.src)
 	for i, at := range f.reads {
 		*[]*int32{&p.a, &p.b, &p.c}[i] = at
 	}
@@ -26,7 +31,15 @@ func (f *facts) quick(in *ins, none int32) {
 // passOn is definedness for instructions with a plain form.
 func (x *warpShadow) passOn(p *plain3, mask uint32) {
 	d := x.defined
-	d[p.d] = d[p.d]&^mask | d[p.a]&d[p.b]&d[p.c]&mask
+	m := d[p.a] & d[p.b] & d[p.c]
+	if mask&^m != 0 {
+		if p.parting != undivided {
+			x.parted(p, mask)
+			return
+		}
+		x.whole(p.d, mask)
+	}
+	d[p.d] = d[p.d]&^mask | m&mask
 }
 
 // all reports whether registers are defined in the active lanes; those below 0 always are.

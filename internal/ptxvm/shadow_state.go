@@ -29,19 +29,20 @@ type blockShadow struct {
 // warpShadow is what checks keep about a warp.
 type warpShadow struct {
 	block   *blockShadow
-	local   bitset          // bytes of local memory that are defined, lane after lane
-	stride  int             // from lane to lane in local
-	defined []uint32        // lanes whose value is defined, by register
-	start   []uint32        // of defined: constants and special registers are
-	touches []touch         // of the current instruction
-	landed  []touch         // writes of asynchronous copies that somebody has waited for
-	judged  bool            // the current instruction has been judged by a quick check
-	plain   bool            // registers are all that instructions without an access need to be judged
-	held    map[int32]*held // values that are followed, by register; nil where none is
-	now     held            // what the current load has given
-	times   map[int32]uint  // how often the warp has executed a load that is followed, by instruction
-	passed  bool            // the current load is not followed
-	varies  []uint32        // lanes whose value depends on more than on which thread it is, by register
+	local   bitset                      // bytes of local memory that are defined, lane after lane
+	stride  int                         // from lane to lane in local
+	defined []uint32                    // lanes whose value is defined, by register
+	parts   map[int32]*[warpSize]uint32 // bits of registers that are not set, by lane, where not all or none are
+	start   []uint32                    // of defined: constants and special registers are
+	touches []touch                     // of the current instruction
+	landed  []touch                     // writes of asynchronous copies that somebody has waited for
+	judged  bool                        // the current instruction has been judged by a quick check
+	plain   bool                        // registers are all that instructions without an access need to be judged
+	held    map[int32]*held             // values that are followed, by register; nil where none is
+	now     held                        // what the current load has given
+	times   map[int32]uint              // how often the warp has executed a load that is followed, by instruction
+	passed  bool                        // the current load is not followed
+	varies  []uint32                    // lanes whose value depends on more than on which thread it is, by register
 
 	flying  []flying // by register
 	written []uint8  // by register: what happened since the last wgmma.fence
@@ -161,6 +162,7 @@ func (x *warpShadow) reset() {
 	clear(x.local)
 	clear(x.flying)
 	clear(x.written)
+	clear(x.parts)
 	clear(x.held)
 	clear(x.times)
 	clear(x.varies)
@@ -189,8 +191,9 @@ func (x *warpShadow) guard(w *warp, in *ins, mask uint32) {
 	if at := in.facts.guard; x.held != nil && at >= 0 {
 		without := mask &^ (w.p[in.guard.index()] ^ in.guardFlip)
 		switch {
-		case in.facts.skips != nil:
-			x.kept(in.facts.skips, at, mask&^without)
+		case in.facts.arms[0] != nil:
+			x.kept(in.facts.arms[0], at, mask&^without)
+			x.kept(in.facts.arms[1], at, without)
 		case in.chooses():
 			x.kept(in.facts.writes, at, without)
 		default:

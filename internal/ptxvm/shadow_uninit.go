@@ -25,6 +25,13 @@ func (x *warpShadow) definedness(w *warp, in *ins) {
 		in.flow(x, w, in)
 		return
 	}
+	if f.plain != nil {
+		x.passOn(f.plain, w.mask)
+		return
+	}
+	for _, at := range f.writes {
+		x.whole(at, w.mask)
+	}
 	m := allLanes
 	for _, at := range f.reads {
 		m &= x.defined[at]

@@ -445,32 +445,50 @@ func (x *warpShadow) kept(registers []int32, guard int32, lanes uint32) {
 	}
 }
 
-// skipLimit is how many instructions a branch may jump over that only choose values: functions such as the logarithm
-// have one or two for infinities.
-const skipLimit = 16
+// armLimit is how many instructions the two ways of a branch may have that only choose values: a logarithm has one or
+// two for infinities, a hyperbolic tangent some ten for each of two ranges.
+const armLimit = 48
 
-// skips finds branches over a few instructions that only compute. They are selections, too.
-func (p *Program) skips() {
+// choices finds branches whose two ways only compute before they meet again. They are selections, too.
+func (p *Program) choices() {
 	for i := range p.code {
 		in := &p.code[i]
-		if in.kind != branch || in.facts.guard < 0 || in.target <= i+1 || in.target > i+1+skipLimit {
+		if in.kind != branch || in.facts.guard < 0 {
 			continue
 		}
-		var list []int32
-		sound := true
-		for j := i + 1; j < in.target && sound; j++ {
-			over := &p.code[j]
-			list = append(list, over.facts.writes...)
-			sound = over.chooses() && over.facts.under == 0 && !slices.Contains(over.facts.writes, in.facts.guard)
-		}
-		if !sound {
+		straight, jump := p.arm(i+1, in.facts.guard), p.arm(in.target, in.facts.guard)
+		met := slices.IndexFunc(straight, func(at int) bool { return slices.Contains(jump, at) })
+		if met < 0 {
 			continue
 		}
-		in.facts.skips = list
-		for j := i + 1; j < in.target; j++ {
-			p.code[j].facts.under = in.facts.guard + 1
+		arms := [2][]int{straight[:met], jump[:slices.Index(jump, straight[met])]}
+		for way, arm := range arms {
+			in.facts.arms[way] = []int32{}
+			for _, at := range arm {
+				f := &p.code[at].facts
+				in.facts.arms[way] = append(in.facts.arms[way], f.writes...)
+				f.under = in.facts.guard + 1
+			}
 		}
 	}
+}
+
+// arm lists the instructions from one on that only compute, jumps followed and left out, and the first one that does
+// more. It may not change the guard that it depends on, nor depend on another branch.
+func (p *Program) arm(from int, guard int32) (list []int) {
+	for at, jumps := from, 0; at < len(p.code) && len(list) < armLimit && jumps < armLimit; at++ {
+		in := &p.code[at]
+		if in.kind == branch && in.facts.guard < 0 {
+			at = in.target - 1
+			jumps++
+			continue
+		}
+		list = append(list, at)
+		if !in.chooses() || in.facts.under != 0 || slices.Contains(in.facts.writes, guard) {
+			break
+		}
+	}
+	return list
 }
 
 // skipped is for lanes that do not execute an instruction because of its guard. They would with other arguments if the

@@ -47,6 +47,23 @@ func TestUsesOfRaces(t *testing.T) {
 			"mov.u32 %r13, 2; setp.ne.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1; L: st.global.u32 [%rd13], %r13;", true},
 		{"a branch over a number that is stored where it is not",
 			"mov.u32 %r13, 2; setp.eq.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1; L: st.global.u32 [%rd13], %r13;", true},
+		{"two ways to a number that nothing becomes of", "setp.eq.s32 %p3, %r10, 5; @%p3 bra L; mov.u32 %r13, 1;" +
+			"bra.uni M; L: mov.u32 %r13, 2; mul.lo.s32 %r13, %r13, %r10; M:", false},
+		{"two ways to a number that is stored, jump", "setp.eq.s32 %p3, %r10, 5000; @!%p3 bra L; mov.u32 %r13, 1;" +
+			"bra.uni M; L: mov.u32 %r13, 2; M: st.global.u32 [%rd13], %r13;", true},
+		{"two ways to a number that is stored, no jump", "setp.eq.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1;" +
+			"bra.uni M; L: mov.u32 %r13, 2; M: st.global.u32 [%rd13], %r13;", true},
+		{"a number that one of two ways leaves, and is stored", "mov.u32 %r13, 1; setp.eq.s32 %p3, %r10, 5000;" +
+			"@!%p3 bra L; mov.u32 %r13, 3; bra.uni M; L: mov.u32 %r14, 2; M: st.global.u32 [%rd13], %r13;", true},
+		{"a number that the other way leaves, and is stored", "mov.u32 %r13, 1; setp.eq.s32 %p3, %r10, 5000;" +
+			"@%p3 bra L; mov.u32 %r14, 3; bra.uni M; L: mov.u32 %r13, 2; M: st.global.u32 [%rd13], %r13;", true},
+		{"two ways of which one stores", "setp.eq.s32 %p3, %r10, 5000; @%p3 bra L; mov.u32 %r13, 1;" +
+			"bra.uni M; L: st.global.u32 [%rd13], %r2; M:", true},
+		{"a way back", "bra.uni B; A: mul.lo.s32 %r13, %r13, 2; bra.uni DONE; B: setp.eq.s32 %p3, %r10, 5;" +
+			"mov.u32 %r13, 1; @%p3 bra A; mov.u32 %r13, 2; bra.uni A;", false},
+		{"a way back to a store", "bra.uni B; A: st.global.u32 [%rd13], %r13; bra.uni DONE; B:" +
+			"setp.eq.s32 %p3, %r10, 5; mov.u32 %r13, 1; @%p3 bra A; mov.u32 %r13, 2; bra.uni A;", true},
+		{"a loop", "mov.u32 %r13, %r10; L: sub.s32 %r13, %r13, 2000; setp.gt.s32 %p3, %r13, 0; @%p3 bra L;", true},
 		{"a guard", "setp.eq.s32 %p3, %r10, 5; @%p3 st.global.u32 [%rd13], %r2;", true},
 		{"a guard of a number that nothing becomes of", "setp.eq.s32 %p3, %r10, 5; @%p3 mov.u32 %r13, 1;", false},
 		{"a guard of a number that is stored", "mov.u32 %r13, 2; setp.ne.s32 %p3, %r10, 5000; @%p3 mov.u32 %r13, 1;" +
