@@ -1,14 +1,16 @@
 """Compiles the kernels of this folder by the Triton that is installed, and writes launches of them.
 
-    build.py DIR [--seeds N] [--only TEXT]
+    build.py DIR [--seeds N] [--suites LIST] [--only TEXT]
 
-DIR/VERSION/NAME.ptx are the modules, DIR/VERSION.*.json launch files for gpuemu emulate --case, DIR/data their data, which
-all versions share. DIR/VERSION.jsonl has a line for each build: where its launches are, or why it does not compile.
+DIR/VERSION/NAME.ptx are the modules, DIR/VERSION.*.json launch files for gpuemu emulate --case, DIR/data their data,
+which all versions share. DIR/VERSION.SUITE.jsonl has a line for each build: where its launches are, or why it does not
+compile. Suites that did not change are not compiled again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib
 import json
 import os
@@ -16,14 +18,24 @@ import pathlib
 import re
 import sys
 import tempfile
+import time
 import traceback
 import zlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from launches import KINDS, Case, Launch, Tensor, encode, variants
 
-SUITES = ("reductions", "rows", "products", "recurrent", "indices", "elements")
+SUITES = ("reductions", "rows", "products", "recurrent", "indices", "elements", "fixtures", "corpus")
+
+NEEDED = ("build", "launches")  # modules that all suites need
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = {
+    "fixtures": (*(ROOT / "bench/triton-versions" / f for f in ("elements.py", "rows.py")),
+                 ROOT / "testdata/kernels/triton/kernels.py"),
+    "corpus": tuple(sorted((ROOT / "internal/corpus/kernels").glob("*"))),
+}  # fmt: skip
 
 
 class Pointer:
@@ -82,7 +94,8 @@ def argument(name: str, value: Any, folder: pathlib.Path, root: pathlib.Path) ->
         return {"kind": "scalar", "name": name, "dtype": "int64" if wide else "int32", "value": value}, None
     if isinstance(value, float):
         return {"kind": "scalar", "name": name, "dtype": "float32", "value": repr(value)}, None
-    doc = {"kind": "tensor", "name": name, "dtype": KINDS[value.kind][0], "shape": list(value.shape), "role": value.role}
+    doc = {"kind": "tensor", "name": name, "dtype": KINDS[value.kind][0], "shape": list(value.shape),
+           "role": value.role}  # fmt: skip
     for key, elements in (("file", value.data), ("want", value.want)):
         if elements is None:
             continue
@@ -134,6 +147,13 @@ def draw(case: Case, seed: int) -> Launch:
     return case.draw(np.random.default_rng([seed, zlib.crc32(case.name.encode())]))
 
 
+def reason(e: BaseException) -> str:
+    """Why something does not compile, in one line."""
+    chain = [str(x) for x in (e, e.__cause__, e.__context__) if x is not None and str(x)]
+    text = " ".join(" ".join(chain or [traceback.format_exc()]).split())
+    return text if len(text) < 400 else f"{text[:120]} ... {text[-280:]}"
+
+
 def build(root: pathlib.Path, version: str, suite: str, case: Case, launches: list[Launch], arch: int, warps: int,
           stages: int) -> dict[str, Any]:  # fmt: skip
     """Compiles one build; the line about it."""
@@ -144,9 +164,7 @@ def build(root: pathlib.Path, version: str, suite: str, case: Case, launches: li
         options = {"num_warps": warps, "num_stages": stages, **case.options}
         compiled = compile_kernel(case.kernel, args | case.constants, arch, options)
     except Exception as e:  # whatever a compiler raises, it does not compile
-        chain = [str(x) for x in (e, e.__cause__, e.__context__) if x is not None and str(x)]
-        text = " ".join(" ".join(chain or [traceback.format_exc()]).split())
-        return row | {"error": text if len(text) < 400 else f"{text[:120]} ... {text[-280:]}"}
+        return row | {"error": reason(e)}
     ptx = f"{version}/{name}.ptx"
     (root / ptx).write_text(compiled.asm["ptx"])
     files = []
@@ -157,38 +175,62 @@ def build(root: pathlib.Path, version: str, suite: str, case: Case, launches: li
     return row | {"launches": files}
 
 
+def fingerprint(suite: str, seeds: int) -> str:
+    """What the builds of a suite depend on besides the version of Triton."""
+    here = pathlib.Path(__file__).parent
+    files = [here / f"{name}.py" for name in (*NEEDED, suite)]
+    files += SOURCES.get(suite, ())
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).hexdigest() + f" {seeds}"
+
+
+def builds(root: pathlib.Path, version: str, suite: str, seeds: int, only: str) -> Iterator[dict[str, Any]]:
+    """The lines of all builds of a suite."""
+    for case in importlib.import_module(suite).CASES:
+        if only not in f"{suite}/{case.name}":
+            continue
+        launches = [draw(case, seed) for seed in range(seeds)]
+        for arch in case.archs:
+            for warps, stages in variants(case):
+                yield build(root, version, suite, case, launches, arch, warps, stages)
+
+
+def build_suite(root: pathlib.Path, version: str, suite: str, seeds: int, only: str) -> tuple[int, int]:
+    """Builds the cases of a suite unless they are there already; how many builds there are, and how many failed."""
+    index, key = root / f"{version}.{suite}.jsonl", root / f"{version}.{suite}.key"
+    want = f"{fingerprint(suite, seeds)} {only}"
+    if not (key.exists() and key.read_text() == want):
+        key.unlink(missing_ok=True)
+        module = importlib.import_module(suite)
+        rows = module.build_all(root, version, only) if suite == "corpus" else builds(root, version, suite, seeds, only)
+        with open(index, "w") as out:
+            for row in rows:
+                print(json.dumps(row), file=out, flush=True)
+        key.write_text(want)
+    rows = [json.loads(line) for line in index.read_text().splitlines()]
+    return len(rows), sum("error" in row for row in rows)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="compiles kernels by the Triton that is installed")
     parser.add_argument("dir", type=pathlib.Path)
     parser.add_argument("--seeds", type=int, default=2, help="launches with other data of each build")
     parser.add_argument("--only", default="", help="cases whose SUITE/NAME contains this text")
+    parser.add_argument("--suites", default=",".join(SUITES), help="some of %(default)s")
     args = parser.parse_args()
-    folder = tempfile.TemporaryDirectory()  # Triton's cache
-    os.environ |= {"TRITON_CACHE_DIR": folder.name, "TRITON_ALWAYS_COMPILE": "1"}
-    import triton
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ |= {"TRITON_CACHE_DIR": cache, "TRITON_ALWAYS_COMPILE": "1"}
+        import triton
 
-    version = triton.__version__
-    root: pathlib.Path = args.dir
-    (root / version).mkdir(parents=True, exist_ok=True)
-    failed = 0
-    fresh = root / f"{version}.new"
-    with open(fresh, "w") as index, folder:
-        for suite in SUITES:
-            for case in importlib.import_module(suite).CASES:
-                if args.only not in f"{suite}/{case.name}":
-                    continue
-                launches = [draw(case, seed) for seed in range(args.seeds)]
-                for arch in case.archs:
-                    for warps, stages in variants(case):
-                        row = build(root, version, suite, case, launches, arch, warps, stages)
-                        print(json.dumps(row), file=index)
-                        failed += "error" in row
-                        if "error" in row:
-                            print(f"{version} {row['build']}: {row['error']}", file=sys.stderr)
-    fresh.replace(root / f"{version}.jsonl")
-    print(f"{version}: {failed} builds do not compile", flush=True)
+        (args.dir / triton.__version__).mkdir(parents=True, exist_ok=True)
+        for suite in args.suites.split(","):
+            start = time.monotonic()
+            builds, failed = build_suite(args.dir, triton.__version__, suite, args.seeds, args.only)
+            seconds = time.monotonic() - start
+            line = f"{triton.__version__} {suite}: {builds} builds, {failed} do not compile, {seconds:.0f} s"
+            print(line, flush=True)
     return 0
 
 
 if __name__ == "__main__":
+    sys.modules["build"] = sys.modules["__main__"]  # corpus imports it
     sys.exit(main())

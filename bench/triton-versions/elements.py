@@ -255,7 +255,8 @@ def random(n):
     def draw(rng):
         seed = int(rng.integers(3, 1 << 30)) | 2
         words = philox(np.arange(3 * n), seed)[0]
-        return Launch((3,), {"out_ptr": left(uniform(words), "fp32", 1e-6), "int_ptr": left(words, "i32"), "seed": seed})
+        return Launch((3,), {"out_ptr": left(uniform(words), "fp32", 1e-6), "int_ptr": left(words, "i32"),
+                             "seed": seed})
     return draw
 
 
@@ -299,7 +300,8 @@ def numbers(n):
     def draw(rng):
         x, y = rng.integers(1, 1 << 28, n), rng.integers(1, 1 << 12, n)
         want = [x // y, x % y, ((x << 3) ^ (y >> 1) | 1).astype(np.int32), x * y >> 32, -(-x // y) + np.minimum(x, y)]
-        return Launch((1,), {"x_ptr": given(x, "i32"), "y_ptr": given(y, "i32"), "out_ptr": left(np.stack(want), "i32")})
+        return Launch((1,), {"x_ptr": given(x, "i32"), "y_ptr": given(y, "i32"),
+                             "out_ptr": left(np.stack(want), "i32")})
     return draw
 
 

@@ -313,7 +313,8 @@ def counted(bins, block):
 def gathered(m, n, axis):
     def draw(rng):
         x, i = normal(rng, (m, n)), rng.integers(0, (m, n)[axis], (m, n))
-        return Launch((1,), {"x_ptr": given(x), "i_ptr": given(i, "i32"), "out_ptr": left(np.take_along_axis(x, i, axis))})
+        return Launch((1,), {"x_ptr": given(x), "i_ptr": given(i, "i32"),
+                             "out_ptr": left(np.take_along_axis(x, i, axis))})
     return draw
 
 
@@ -394,8 +395,8 @@ def ticketed(programs):
 def transposed(rows, cols, m, n):
     def draw(rng):
         x = normal(rng, (rows, cols))
-        return Launch((-(-rows // m), -(-cols // n)), {"x_ptr": given(x), "out_ptr": left(x.T), "flip_ptr": left(x[:, ::-1]),
-                                                       "rows": rows, "cols": cols})
+        return Launch((-(-rows // m), -(-cols // n)), {"x_ptr": given(x), "out_ptr": left(x.T),
+                                                       "flip_ptr": left(x[:, ::-1]), "rows": rows, "cols": cols})
     return draw
 
 

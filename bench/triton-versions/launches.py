@@ -83,7 +83,7 @@ def table(kind: str) -> np.ndarray:
         e, f = code >> fraction & (1 << exponent) - 1, code & (1 << fraction) - 1
         size = (e > 0) + f / (1 << fraction)
         values[code] = size * 2.0 ** (max(e, 1) - bias) * (-1 if code & 128 else 1)
-        if kind == "fp8e4nv" and code & 127 == 127 or kind == "fp8e5" and e == 31:
+        if (kind == "fp8e4nv" and code & 127 == 127) or (kind == "fp8e5" and e == 31):
             values[code] = np.nan
     return values
 

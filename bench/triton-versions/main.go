@@ -2,12 +2,15 @@
 //
 //	go run ./bench/triton-versions -dir DIR [-record FILE] VERSION...
 //
-// DIR/VERSION.jsonl lists what was compiled. The results of a version are kept in DIR/VERSION.results.json. The record
-// needs those of all versions.
+// DIR/VERSION.SUITE.jsonl list what was compiled. The results of a version are kept in DIR/VERSION.results.json, from
+// which the record is made; with -judged they are read instead of being made. It ends with an error where findings.toml
+// has nothing about a kernel that is accused or wrong.
 package main
 
+// This file implements the launches.
+
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +18,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"gpuemu/internal/diag"
@@ -26,7 +30,7 @@ import (
 // budget is how many instructions of warps a launch may execute: a hundred times what the longest one needs.
 const budget = 1 << 30
 
-// build is a line of VERSION.jsonl.
+// build is a line of VERSION.SUITE.jsonl.
 type build struct {
 	Version  string   `json:"version"`
 	Suite    string   `json:"suite"`
@@ -34,11 +38,13 @@ type build struct {
 	Build    string   `json:"build"`
 	Error    string   `json:"error"` // why it does not compile
 	Launches []string `json:"launches"`
+	Project  string   `json:"project"` // of the corpus, in place of launches
 }
 
 // outcome is what came of a build and its launches.
 type outcome struct {
 	build
+	Count    int      `json:"count"`    // launches
 	Silent   int      `json:"silent"`   // launches without findings
 	Wrong    []string `json:"wrong"`    // outputs that are not as expected
 	Findings []string `json:"findings"` // of all launches
@@ -47,63 +53,114 @@ type outcome struct {
 }
 
 func main() {
-	dir := flag.String("dir", "", "directory that build.py wrote to")
-	record := flag.String("record", "", "file of the record; none if left out")
-	workers := flag.Int("workers", 1, "builds at a time")
+	var o options
+	flag.StringVar(&o.dir, "dir", "", "directory that build.py wrote to")
+	flag.StringVar(&o.record, "record", "", "file of the record; none if left out")
+	flag.StringVar(&o.engine, "gpuemu", "bin/gpuemu", "program that runs the projects of the corpus")
+	flag.IntVar(&o.cases, "cases", 12, "cases of each kernel of the corpus")
+	flag.IntVar(&o.workers, "workers", 2, "builds at a time")
+	flag.BoolVar(&o.judged, "judged", false, "read results that are there")
 	flag.Parse()
-	if err := run(*dir, *record, *workers, flag.Args()); err != nil {
+	if err := run(&o, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "triton-versions:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir, record string, workers int, versions []string) error {
+// options are the flags.
+type options struct {
+	dir, record, engine string
+	cases, workers      int
+	judged              bool
+}
+
+func run(o *options, versions []string) error {
+	all := map[string][]outcome{}
 	for _, v := range versions {
-		list, err := readBuilds(filepath.Join(dir, v+".jsonl"))
+		path := filepath.Join(o.dir, v+".results.json")
+		results, err := readResults(path)
+		if !o.judged {
+			results, err = judge(o, v)
+		}
 		if err != nil {
 			return err
 		}
-		results := execute(dir, list, workers)
 		text, err := json.MarshalIndent(results, "", " ")
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(dir, v+".results.json"), text, 0o666); err != nil {
+		if err := os.WriteFile(path, text, 0o666); err != nil {
 			return err
 		}
-		row := count(v, results)
-		fmt.Println(row.line())
-		for _, r := range results {
-			for _, text := range append(append(append([]string{}, r.Findings...), r.Wrong...), r.Refused...) {
-				fmt.Printf("  %s: %s\n", r.Build, text)
-			}
-		}
+		all[v] = results
+		report(v, results)
 	}
-	if record == "" {
+	if o.record == "" {
 		return nil
 	}
-	return writeRecord(dir, record)
+	return writeRecord(o.record, versions, all)
 }
 
-// readBuilds reads the list of a version, which must not be empty.
-func readBuilds(path string) (list []build, err error) {
-	f, err := os.Open(path)
+// readResults reads what an earlier run left; no file is no results.
+func readResults(path string) (list []outcome, err error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		var b build
-		if err := json.Unmarshal(lines.Bytes(), &b); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+	return list, json.Unmarshal(text, &list)
+}
+
+// judge executes all that was compiled by a version.
+func judge(o *options, version string) ([]outcome, error) {
+	list, err := readBuilds(o.dir, version)
+	if err != nil {
+		return nil, err
+	}
+	results := execute(o.dir, list, o.workers)
+	return results, campaigns(o, results)
+}
+
+// report prints what came of a version.
+func report(version string, results []outcome) {
+	var total sums
+	for i := range results {
+		total.add(&results[i])
+	}
+	fmt.Printf("Triton %s: %d kernels, %d builds, %d do not compile; %d launches, %d silent, %d with findings, "+
+		"%d not executed, %d outputs wrong\n", version, len(total.kernels), total.builds, total.failed, total.launches,
+		total.silent, total.accused(), total.refused, total.wrong)
+	for i := range results {
+		r := &results[i]
+		if list := slices.Concat(r.Findings, r.Wrong, r.Refused); len(list) > 0 {
+			fmt.Printf("  %s: %d findings, %d wrong, %d not executed; %s\n", r.Build, len(r.Findings), len(r.Wrong),
+				len(r.Refused), list[0])
 		}
-		list = append(list, b)
 	}
-	if len(list) == 0 && lines.Err() == nil {
-		return nil, fmt.Errorf("%s has no builds", path)
+}
+
+// readBuilds reads the lists of a version, which must not be empty.
+func readBuilds(dir, version string) (list []build, err error) {
+	paths, err := filepath.Glob(filepath.Join(dir, version+".*.jsonl"))
+	if err != nil {
+		return nil, err
 	}
-	return list, lines.Err()
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		for line := range bytes.Lines(text) {
+			var b build
+			if err := json.Unmarshal(line, &b); err != nil {
+				return nil, fmt.Errorf("%s: %w", path, err)
+			}
+			list = append(list, b)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no builds of Triton %s: run make triton-versions", dir, version)
+	}
+	return list, nil
 }
 
 // execute launches all builds.
@@ -128,7 +185,7 @@ func execute(dir string, list []build, workers int) []outcome {
 
 // one executes the launches of a build.
 func one(dir string, b build) outcome {
-	o := outcome{build: b}
+	o := outcome{build: b, Count: len(b.Launches)}
 	for i, file := range b.Launches {
 		d, err := launch(filepath.Join(dir, file))
 		if err != nil {

@@ -42,8 +42,10 @@ def matmul_transposed(a_ptr, b_ptr, bias_ptr, c_ptr, m, n, k, M: tl.constexpr, N
     acc = tl.zeros((M, N), dtype=tl.float32)
     for start in range(0, k, K):
         inner = start + tl.arange(0, K)
-        a = tl.load(a_ptr + inner[:, None] * m + rows[None, :], mask=(inner[:, None] < k) & (rows[None, :] < m), other=0.0)
-        b = tl.load(b_ptr + cols[:, None] * k + inner[None, :], mask=(cols[:, None] < n) & (inner[None, :] < k), other=0.0)
+        a_mask = (inner[:, None] < k) & (rows[None, :] < m)
+        b_mask = (cols[:, None] < n) & (inner[None, :] < k)
+        a = tl.load(a_ptr + inner[:, None] * m + rows[None, :], mask=a_mask, other=0.0)
+        b = tl.load(b_ptr + cols[:, None] * k + inner[None, :], mask=b_mask, other=0.0)
         acc += tl.dot(tl.trans(a), tl.trans(b))
     acc += tl.load(bias_ptr + cols, mask=cols < n, other=0.0)[None, :]
     acc = tl.where(acc > 0, acc, acc * 0.01)
@@ -267,8 +269,8 @@ CASES.of(matmul, product(24, 40, 36, (16, 16), "fp32"), warps=(1, 4), stages=(1,
          GROUP=2, PRECISION="ieee")
 CASES.of(matmul, product(24, 40, 36, (16, 16), "fp32"), warps=(4,), stages=(1, 3), suffix="fp32", M=16, N=16, K=16,
          GROUP=2, PRECISION="tf32x3")
-CASES.of(matmul, product(100, 128, 96, (64, 64)), warps=(4, 8), stages=(2, 4), suffix="large", M=64, N=64, K=32, GROUP=8,
-         PRECISION="ieee")
+CASES.of(matmul, product(100, 128, 96, (64, 64)), warps=(4, 8), stages=(2, 4), suffix="large", M=64, N=64, K=32,
+         GROUP=8, PRECISION="ieee")
 CASES.of(matmul_transposed, with_bias(48, 80, 72, (32, 32)), warps=(1, 4), stages=(1, 3), **TILED)
 CASES.of(matmul_blocks, blocks(48, 80, 72, (32, 32)), warps=(1, 4), stages=(1, 3), **TILED)
 CASES.of(matmul_split, split(16, 64, 192, 32, 3), warps=(1, 4), stages=(1, 3), M=16, N=32, K=32, SPLIT=3)

@@ -39,7 +39,8 @@ def attention(q_ptr, k_ptr, v_ptr, out_ptr, lse_ptr, length, scale, CAUSAL: tl.c
         total = total * alpha + tl.sum(p, 1)
         top = above
     out = acc / total[:, None]
-    tl.store(out_ptr + base + rows[:, None] * D + d[None, :], out.to(out_ptr.dtype.element_ty), mask=rows[:, None] < length)
+    out_at = out_ptr + base + rows[:, None] * D + d[None, :]
+    tl.store(out_at, out.to(out_ptr.dtype.element_ty), mask=rows[:, None] < length)
     tl.store(lse_ptr + tl.program_id(1) * length + rows, top + tl.log(total), mask=rows < length)
 
 
@@ -212,7 +213,7 @@ def attending(length, d, m, causal, kind, tolerance):
 
 def decoded(length, d):
     def draw(rng):
-        q, k, v = normal(rng, (3, 1, d), "fp16"), normal(rng, (3, length, d), "fp16"), normal(rng, (3, length, d), "fp16")
+        q, k, v = (normal(rng, (3, n, d), "fp16") for n in (1, length, length))
         out, _ = attended(q, k, v, 0.25, False)
         return Launch((3,), {"q_ptr": given(q, "fp16"), "k_ptr": given(k, "fp16"), "v_ptr": given(v, "fp16"),
                              "out_ptr": left(out, "fp32", 2e-5), "length": length, "scale": 0.25})
@@ -309,8 +310,8 @@ def updated(d, n):
         state, x = normal(rng, (3, d, n)), normal(rng, (3, d))
         gate = rng.random((3, n)).astype(np.float32).astype(float)
         want = state * gate[:, None] + x[:, :, None] * (1 - gate)[:, None]
-        return Launch((3,), {"state_ptr": changed(state, want, "fp32", 1e-5), "x_ptr": given(x), "gate_ptr": given(gate),
-                             "out_ptr": left((want * gate[:, None]).sum(2), "fp32", 1e-5)})
+        return Launch((3,), {"state_ptr": changed(state, want, "fp32", 1e-5), "x_ptr": given(x),
+                             "gate_ptr": given(gate), "out_ptr": left((want * gate[:, None]).sum(2), "fp32", 1e-5)})
     return draw
 
 

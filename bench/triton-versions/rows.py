@@ -451,7 +451,8 @@ def unpacked(n):
         words = (nibbles << (4 * np.arange(8))).sum(2).astype(np.uint32).view(np.int32)
         scale = normal(rng, 3)
         want = (nibbles - 8) * scale[:, None, None]
-        return Launch((3,), {"q_ptr": given(words, "i32"), "scale_ptr": given(scale), "out_ptr": left(want, "fp32", 1e-6)})
+        return Launch((3,), {"q_ptr": given(words, "i32"), "scale_ptr": given(scale),
+                             "out_ptr": left(want, "fp32", 1e-6)})
     return draw
 
 
