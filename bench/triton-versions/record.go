@@ -181,6 +181,10 @@ func lastError(text string) string {
 	if i := strings.LastIndex(text, "^ "); i >= 0 {
 		text = text[i+2:]
 	}
+	start := text[:min(len(text), 40)]
+	if i := strings.Index(text[len(start):], start); start != "" && i >= 0 {
+		text = strings.TrimSpace(text[:len(start)+i]) // exceptions repeat the text of their causes
+	}
 	if len(text) > 160 {
 		text = text[:160] + " ..."
 	}
@@ -242,11 +246,11 @@ Builds that a version does not compile are counted above; there is nothing to ex
 
 	pageHead = `# Triton over its versions
 
-` + "`make triton-versions`" + ` compiles kernels by every minor version of Triton from 3.2 on, for sm_80 and sm_90, executes
-them in the emulator with all checks, and compares what they leave with references in float64. All kernels are meant to
-be sound: a finding is a false alarm until it is read. ` + "`bench/triton-versions/README.md`" + ` says what the kernels
-are. A build is a kernel in one format with its constants, warps and stages for one architecture. A launch is silent if
-all checks are.
+This page is written by "make triton-versions", which compiles kernels by every minor version of Triton from 3.2 on, for
+sm_80 and sm_90, executes them in the emulator with all checks, and compares their outputs with references in float64.
+All kernels are meant to be correct: a finding counts as a false alarm until it is read.
+[bench/triton-versions](../../bench/triton-versions/README.md) says what the kernels are. A build is a kernel with its
+number format, constants, warps and stages, for one architecture. A launch is silent if no check has a finding.
 
 | Triton | ` + columns
 
