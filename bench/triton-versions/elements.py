@@ -120,8 +120,8 @@ def whole_numbers(x_ptr, y_ptr, out_ptr, N: tl.constexpr):
 def hinted(x_ptr, y_ptr, out_ptr, n, N: tl.constexpr):
     start = tl.multiple_of(tl.program_id(0) * N, N)
     at = tl.max_contiguous(start + tl.arange(0, N), N)
-    x = tl.load(x_ptr + at, mask=at < n, other=1.0, eviction_policy="evict_last", cache_modifier=".cg")
-    y = tl.load(y_ptr + at, mask=at < n, eviction_policy="evict_first", cache_modifier=".ca")
+    x = tl.load(x_ptr + at, mask=at < n, other=1.0, eviction_policy="evict_last")
+    y = tl.load(y_ptr + at, mask=at < n, cache_modifier=".cg")
     tl.store(out_ptr + at, tl.where(x > 0, x + y, x * y), mask=at < n, cache_modifier=".cs")
 
 

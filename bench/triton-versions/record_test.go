@@ -69,6 +69,18 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestLastError: of an error of the compiler the record has what is wrong.
+func TestLastError(t *testing.T) {
+	for text, want := range map[string]string{
+		"at 3:1: def f(x) ^ no gather": "no gather",
+		"PTX codegen error: ptxas /tmp/a.ptx, line 86; error : Feature 'x' ... sm_80 /tmp/a.ptx": "ptxas: Feature 'x'",
+	} {
+		if got := lastError(text); got != want {
+			t.Errorf("lastError(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestBuildsMissing: a version that nothing was compiled by is an error.
 func TestBuildsMissing(t *testing.T) {
 	if _, err := readBuilds(t.TempDir(), "3.6.0"); err == nil || !strings.Contains(err.Error(), "make triton-versions") {
