@@ -255,8 +255,8 @@ corpus:
 	.cache/triton-venv/bin/python tools/corpus/build.py $(KERNELS)
 	.cache/triton-venv/bin/python tools/corpus/engine.py
 
-# Triton kernels by every minor version of Triton, on the emulator; the record is docs/evidence/triton-versions.md. About
-# an hour, and installs of 2 GB a version that are made once; TRITON_VENVS names a folder of ready ones, tVERSION each.
+# Triton kernels by every minor version of Triton, on the emulator; the record is docs/evidence/triton-versions.md. Some
+# twenty minutes, and installs of 2 GB a version that are made once; TRITON_VENVS names a folder of ready ones, tVERSION.
 triton-versions: build
 	@sh bench/triton-versions/run.sh $(TRITON_WORK) $(TRITONS)
 	$(GO) run ./bench/triton-versions -dir $(TRITON_WORK) -record docs/evidence/triton-versions.md $(TRITONS)
