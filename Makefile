@@ -23,6 +23,8 @@ STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
 PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
 TRITON      := triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
+TRITONS     := 3.2.0 3.3.1 3.4.0 3.5.1 3.6.0 3.7.1 3.8.0 3.9.0
+TRITON_WORK ?= .cache/triton-versions/work
 FRAMEWORKS  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 onnx==1.23.2 onnxruntime==1.31.1
 FRAMEWORKFLAGS ?=
 NVCC        := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
@@ -45,7 +47,8 @@ QUICKPYTHON := python/tests/test_arrays.py python/tests/test_rng.py python/tests
 .PHONY: all test quick test-all setup check unit race v3 purego python package test-torch test-tensorflow test-triton \
 	frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-launches evidence \
 	evidence-vacuity evidence-faults \
-	evidence-detection picture bench fixtures corpus demo example build generate clean
+	evidence-detection picture bench fixtures corpus triton-versions demo example \
+	build generate clean
 
 all: build
 
@@ -251,6 +254,12 @@ corpus:
 	@$(STEP) "nvcc" sh tools/setup-venv.sh .cache/nvcc-venv nvidia $(NVCC)
 	.cache/triton-venv/bin/python tools/corpus/build.py $(KERNELS)
 	.cache/triton-venv/bin/python tools/corpus/engine.py
+
+# Triton kernels by every minor version of Triton, on the emulator; the record is docs/evidence/triton-versions.md. Some
+# twenty minutes, and installs of 2 GB a version that are made once; TRITON_VENVS names a folder of ready ones, tVERSION.
+triton-versions: build
+	@sh bench/triton-versions/run.sh $(TRITON_WORK) $(TRITONS)
+	$(GO) run ./bench/triton-versions -dir $(TRITON_WORK) -record docs/evidence/triton-versions.md $(TRITONS)
 
 # What it finds, on kernels that are part of the program: no GPU, no Python, no network.
 demo: build

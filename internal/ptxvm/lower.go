@@ -107,6 +107,7 @@ func (l *lowering) program() error {
 		return l.err
 	}
 	l.facts()
+	l.prog.takeTurns()
 	l.prog.consts = make([]constant, 0, len(l.consts))
 	for key, slot := range l.consts {
 		l.prog.consts = append(l.prog.consts, constant{slot, key.value})

@@ -190,6 +190,17 @@ st.global.v4.u32 [%rd2], {%r10, %r11, %r12, %r13};
 red.global.v2.f32.add [%rd1+8], {%r2, %r2};`, 1, x, y))
 	equal(t, "before", y, pack[float32](1, 2, 3, 4))
 	equal(t, "after", x, pack[float32](2, 3, 5, 6))
+	// In the order that the PTX ISA has, and as Triton writes it.
+	silent(t, runText(t, `
+mov.b32 %r2, 0f3f800000;
+mov.b32 %r3, 0x3c003c00;
+atom.global.gpu.acq_rel.add.v4.f32 {%r10, %r11, %r12, %r13}, [%rd1], {%r2, %r2, %r2, %r2};
+st.global.v4.u32 [%rd2], {%r10, %r11, %r12, %r13};
+red.relaxed.gpu.global.add.v2.f32 [%rd1], {%r2, %r2};
+red.relaxed.gpu.global.add.noftz.v2.f16x2 [%rd1+8], {%r3, %r3};`, 1, x, y))
+	equal(t, "before", y, pack[float32](2, 3, 5, 6))
+	half := pack[uint16](0x3c00, 0x42c0, 0x3c00, 0x42e0) // the halves of the floats 6 and 7, 0x40c0 and 0x40e0, and 1
+	equal(t, "after", x, append(pack[float32](4, 5), half...))
 }
 
 // TestAddresses tells spaces apart, and reads addresses that are initial values.

@@ -177,6 +177,10 @@ var plantedKernels = []planted{
 		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.b32 %r20, 1;" + packed, sound: packed},
 	{name: "half of a word set in no thread", class: Uninitialised, says: "of y",
 		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.b16 %h2, 1;" + paired, sound: paired},
+	{name: "byte of a word computed from one set in no thread", class: Uninitialised, says: "of y",
+		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.b32 %r20, 1;" + computed, sound: computed},
+	{name: "half of a pair converted from a float set in no thread", class: Uninitialised, says: "of y",
+		defect: "setp.gt.s32 %p1, %r2, 800; @%p1 mov.f32 %f2, 0f3F800000;" + converted, sound: converted},
 	{name: "blocks race behind an atomic operation in shared memory", class: Race, says: "of block 0,0,0 has written",
 		blocks: 2,
 		defect: countShared + "add.s32 %r11, %r3, 1000;" + here + "st.global.u32 [%rd3], %r11; L: ret;",
@@ -189,10 +193,16 @@ var plantedKernels = []planted{
 		defect: here + "bar.sync 1, 48;", sound: here + "bar.sync 1, 64;"},
 }
 
-// packed and paired make a word of a value and of a register that is set nowhere, or not where it is used, and take the
-// value out again. Compilers write the former where they do not care.
+// packed, paired, computed and converted make a word of a value and of a register that is set nowhere, or not where it
+// is used, and take the value out again. Compilers write the former where they do not care; computed is how Triton 3.6
+// converts one or two float16 to float8_e5m2, four at a time.
 const (
 	packed = "prmt.b32 %r10, %r2, %r20, 0x3340; bfi.b32 %r10, %r20, %r10, 16, 8; prmt.b32 %r11, %r10, 0, 0x7770;" + here +
+		"st.global.u32 [%rd12], %r11;"
+	computed = "and.b32 %r10, %r2, 0xfffefffe; and.b32 %r11, %r20, 0xfffefffe; add.u32 %r10, %r10, 0x00800080;" +
+		"add.u32 %r11, %r11, 0x00800080; prmt.b32 %r10, %r10, %r11, 0x7531; and.b32 %r10, %r10, 65535;" + here +
+		"st.global.u32 [%rd12], %r10;"
+	converted = "cvt.rn.f32.s32 %f1, %r2; cvt.rn.f16x2.f32 %r10, %f2, %f1; and.b32 %r11, %r10, 65535;" + here +
 		"st.global.u32 [%rd12], %r11;"
 	paired = "cvt.u16.u32 %h1, %r2; mov.b32 %r10, {%h1, %h2}; and.b32 %r11, %r10, 65535;" + here +
 		"st.global.u32 [%rd12], %r11;"

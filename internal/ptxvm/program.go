@@ -128,6 +128,7 @@ const (
 	barrier          // waits for the block
 	together         // waits for the lanes of a mask, then runs
 	asks             // runs, and if the answer is no for all lanes, the warp lets others go on
+	lets             // runs, and then the warp lets others go on
 )
 
 // Load makes a kernel of a module executable. An empty entry names the only kernel.

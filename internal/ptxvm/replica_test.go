@@ -47,6 +47,11 @@ func TestReplicas(t *testing.T) {
 			"add.f32 %%f5, %%f3, %%f4; div.full.f32 %%f6, %%f4, %%f5; sub.f32 %%f7, %%f2, %%f1;"+
 			"fma.rn.f32 %%f1, %%f7, %%f6, %%f1; mov.f32 %%f3, %%f5;\n", mask)
 	}
+	// ownWarp stores a sum of each warp at a place of its own, which code leaves in %r11.
+	ownWarp := func(place string) string {
+		return loadOwn + contracted(16) + butterfly(8, 4, 2, 1) + place +
+			"add.s32 %r11, %r5, %r11; mov.b32 %r20, %f1; st.shared.b32 [%r11], %r20;"
+	}
 	tests := []struct {
 		name    string
 		threads int
@@ -69,6 +74,16 @@ func TestReplicas(t *testing.T) {
 			"mov.b32 %f2, %r23; add.f32 %f1, %f1, %f2;" + storeOne, false},
 		{"rows of a matrix", 32, loadOwn + contracted(16) + butterfly(8) + "mov.b32 %r20, %f1; and.b32 %r10, %r2, 1;" +
 			"shl.b32 %r10, %r10, 4; add.s32 %r10, %r5, %r10; stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r10], {%r20};", false},
+
+		// Triton 3.9 swizzles addresses by bfe.s32, of which the sign is the mask of a bit of the thread's index.
+		{"a place by a signed field", 64, ownWarp("bfe.s32 %r11, %r2, 5, 1; and.b32 %r11, %r11, 4;"), false},
+		{"a place by a permutation of bytes", 64, ownWarp("prmt.b32 %r11, %r2, 0, 0x4440; shr.u32 %r11, %r11, 5;" +
+			"shl.b32 %r11, %r11, 2;"), false},
+		{"a place by a table of three bits", 64, ownWarp("lop3.b32 %r11, %r2, 32, 0, 0xc0; shr.u32 %r11, %r11, 3;"), false},
+		{"a place by a field that is put in", 64, ownWarp("shr.u32 %r10, %r2, 5; bfi.b32 %r11, %r10, 0, 2, 1;"), false},
+		{"a place by a funnel", 64, ownWarp("shf.r.wrap.b32 %r11, %r2, 0, 5; shl.b32 %r11, %r11, 2;"), false},
+		{"a sum and the sign of a field", 32, loadOwn + contracted(16) + butterfly(8, 4, 2, 1) +
+			"bfe.s32 %r10, %r2, 4, 1; cvt.rn.f32.s32 %f0, %r10; fma.rn.f32 %f1, %f0, 0f3E000000, %f1;" + storeOne, true},
 
 		{"rows of a matrix that differ", 32, loadOwn + contracted(16) + butterfly(8) + "mov.b32 %r20, %f1;" +
 			"and.b32 %r10, %r2, 2; shl.b32 %r10, %r10, 4; add.s32 %r10, %r5, %r10;" +

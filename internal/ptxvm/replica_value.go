@@ -6,6 +6,7 @@ import (
 
 	"gpuemu/internal/libm"
 	"gpuemu/internal/ptx"
+	"gpuemu/internal/ptxmath"
 )
 
 // This file implements the evaluation of slices in real arithmetic for all threads of a block. Integers are exact: so
@@ -542,12 +543,15 @@ func (e *evaluation) arithmetic(n *sliceNode, x []*slicedValue) *slicedValue {
 		}
 		return e.realOf(f, x)
 	}
-	f := wholeOperation(in)
+	f := fourOperands(in)
+	if three := wholeOperation(in); f == nil && three != nil {
+		f = func(a, b, c, _ uint64) uint64 { return three(a, b, c) }
+	}
 	if f == nil {
 		return nil
 	}
 	size, signed := sizeOf(kind)
-	list := make([]*slicedValue, 3)
+	list := make([]*slicedValue, 4)
 	opaque := false
 	for i := range list {
 		list[i] = e.whole(n, min(i, len(x)-1), x[min(i, len(x)-1)])
@@ -563,7 +567,7 @@ func (e *evaluation) arithmetic(n *sliceNode, x []*slicedValue) *slicedValue {
 	}
 	v := e.each(func(t int) uint64 {
 		return f(clip(list[0].ints[t], size, signed)^not[0], clip(list[1].ints[t], size, signed)^not[1],
-			list[2].ints[t]^not[2])
+			list[2].ints[t]^not[2], list[3].ints[t])
 	})
 	if !in.Has("wide") {
 		for t := range v.ints {
@@ -637,6 +641,24 @@ func realOperation(op string) func(a, b, c float64) float64 {
 	return nil
 }
 
+// fourOperands is an operation on integers that reads four of them; nil for one that is not known here.
+func fourOperands(in *ptx.Instr) func(a, b, c, d uint64) uint64 {
+	size, _ := sizeOf(kindOf(in))
+	switch {
+	case in.Op == "lop3" && len(in.Mods) == 1:
+		return func(a, b, c, d uint64) uint64 {
+			return uint64(ptxmath.Lop3(uint32(a), uint32(b), uint32(c), uint8(d)))
+		}
+	case in.Op == "bfi" && size == 32:
+		return func(a, b, c, d uint64) uint64 {
+			return uint64(ptxmath.Bfi32(uint32(a), uint32(b), uint32(c), uint32(d)))
+		}
+	case in.Op == "bfi":
+		return func(a, b, c, d uint64) uint64 { return ptxmath.Bfi64(a, b, uint32(c), uint32(d)) }
+	}
+	return nil
+}
+
 // wholeOperation is an operation on integers of 64 bits; nil for one that is not known here.
 func wholeOperation(in *ptx.Instr) func(a, b, c uint64) uint64 {
 	if in.Has("hi") || in.Has("sat") {
@@ -673,9 +695,22 @@ func wholeOperation(in *ptx.Instr) func(a, b, c uint64) uint64 {
 		}
 		return func(a, b, _ uint64) uint64 { return a >> min(b, 64) }
 	case "bfe":
-		if !signed {
-			return func(a, b, c uint64) uint64 { return a >> (b & 255) & (1<<(c&255) - 1) }
+		if size == 32 {
+			return func(a, b, c uint64) uint64 { return uint64(ptxmath.Bfe32(uint32(a), uint32(b), uint32(c), signed)) }
 		}
+		return func(a, b, c uint64) uint64 { return ptxmath.Bfe64(a, uint32(b), uint32(c), signed) }
+	case "prmt":
+		if len(in.Mods) == 1 {
+			return func(a, b, c uint64) uint64 {
+				return uint64(ptxmath.Prmt(uint32(a), uint32(b), uint32(c), ptxmath.Index))
+			}
+		}
+	case "shf":
+		f := ptxmath.ShfR
+		if in.Has("l") {
+			f = ptxmath.ShfL
+		}
+		return func(a, b, c uint64) uint64 { return uint64(f(uint32(a), uint32(b), uint32(c), in.Has("wrap"))) }
 	case "div", "rem":
 		if signed {
 			return nil

@@ -77,7 +77,7 @@ func (l *lowering) facts() {
 	for key, slot := range l.consts {
 		constants[slot] = key.value
 	}
-	written := l.written()
+	vacant := l.vacant()
 	p.marks = []int32{0}
 	for i := range p.code {
 		in := &p.code[i]
@@ -97,7 +97,7 @@ func (l *lowering) facts() {
 		}
 		l.registers(in)
 		if assembles(in.src) {
-			in.facts.reads = slices.DeleteFunc(in.facts.reads, func(at int32) bool { return !written[at] })
+			in.facts.reads = slices.DeleteFunc(in.facts.reads, func(at int32) bool { return vacant[at] })
 		}
 		in.facts.order = orderingOf(in.src)
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
@@ -149,25 +149,64 @@ func (p *Program) guesses() {
 	}
 }
 
-// written are the registers that some instruction writes.
-func (l *lowering) written() map[int32]bool {
-	list := map[int32]bool{}
+// vacant are the registers that never hold anything: no instruction writes them, or each one that does computes with
+// a vacant register, as Triton does with the unused bytes of vectors of four.
+func (l *lowering) vacant() map[int32]bool {
+	defs, vacant := map[int32][]*ins{}, map[int32]bool{}
+	position := func(o *ptx.Operand) (at int32, ok bool) {
+		slot, ok := l.slots[o.Reg]
+		return l.prog.position(slot), ok
+	}
 	for i := range l.prog.code {
-		if src := l.prog.code[i].src; src != nil {
-			src.Defs(func(o *ptx.Operand) {
-				if slot, ok := l.slots[o.Reg]; ok {
-					list[l.prog.position(slot)] = true
+		if in := &l.prog.code[i]; in.src != nil {
+			in.src.Defs(func(o *ptx.Operand) {
+				if at, ok := position(o); ok {
+					defs[at] = append(defs[at], in)
 				}
 			})
 		}
 	}
-	return list
+	for _, slot := range l.slots {
+		at := l.prog.position(slot)
+		vacant[at] = defs[at] == nil
+	}
+	// reads counts operands of an instruction: all of them, vacant ones, and the register that it writes.
+	reads := func(in *ins, self int32) (n, empty, own int) {
+		in.src.Uses(func(o *ptx.Operand) {
+			if at, ok := position(o); ok {
+				n++
+				if vacant[at] {
+					empty++
+				} else if at == self {
+					own++
+				}
+			}
+		})
+		return n, empty, own
+	}
+	for changed := true; changed; {
+		changed = false
+		for at, list := range defs {
+			some, all := false, !vacant[at]
+			for _, in := range list {
+				n, empty, own := reads(in, at)
+				some = some || empty > 0
+				all = all && in.guard == noRef && ruleOf(in.src) == each && empty+own > 0 &&
+					(!assembles(in.src) || empty+own == n)
+			}
+			if some && all {
+				vacant[at], changed = true, true
+			}
+		}
+	}
+	return vacant
 }
 
-// assembles reports whether an instruction puts a word together from parts. Parts that nobody takes out again are
-// registers that are written nowhere: clang makes vectors of bytes and halves so.
+// assembles reports whether an instruction puts a word together from parts. Parts that are never taken out again are
+// vacant registers: clang makes vectors of bytes and halves so.
 func assembles(in *ptx.Instr) bool {
-	return in.Op == "prmt" || in.Op == "bfi" || in.Op == "mov" && in.Args[1].Kind == ptx.VectorArg
+	return in.Op == "prmt" || in.Op == "bfi" || in.Op == "mov" && in.Args[1].Kind == ptx.VectorArg ||
+		in.Op == "cvt" && len(in.Args) == 3
 }
 
 // exclusive lets one worker at a time execute an atomic operation.

@@ -12,6 +12,10 @@ import (
 // Lanes of a warp come one after the other, the lowest first. Scopes and orders are accepted and change nothing: every
 // access here is seen at once by everybody.
 
+// atomicVectors are additions to two to eight numbers side by side (PTX ISA 8.1, sm_90).
+var atomicVectors = []string{".add [.L2::cache_hint] .v2|.v4 .f32",
+	".add .noftz [.L2::cache_hint] .v2|.v4 .f16x2|.bf16x2", ".add .noftz [.L2::cache_hint] .v2|.v4|.v8 .f16|.bf16"}
+
 // Compilers write the space, the order and the scope in three sequences.
 var atomicPlaces = []string{"[$order] [$scope] [$memory]", "$memory $order [$scope]", "$memory $scope [$order]"}
 
@@ -32,6 +36,10 @@ var atomicRows = func() []row {
 			if op == "atom" {
 				rows = append(rows, row{syntax: "atom " + place + " .exch [.L2::cache_hint] .b32|.b64", build: atomic},
 					row{syntax: "atom " + place + " .cas [.L2::cache_hint] .b16|.b32|.b64", build: atomic})
+			}
+			for _, what := range atomicVectors {
+				rows = append(rows, row{syntax: strings.Join([]string{op, strings.Replace(place, "$memory", ".global", 1),
+					what}, " "), build: atomic})
 			}
 		}
 		rows = append(rows,

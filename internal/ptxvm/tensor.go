@@ -2,6 +2,7 @@ package ptxvm
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,8 @@ import (
 // nothing keeps the thread that stores from being faster than others that load (PTX ISA, "Memory Consistency Model"),
 // so a barrier is missing. But it is missing in what Triton generates, not in what the kernel says, and such a load is
 // not reported. The same holds for a load and a later store of one warp: warps of such programs do not part.
+//
+// Execution keeps to that order, too: after such a load a warp lets the others come to theirs (takeTurns).
 //
 // A load of a tensor before another warp's store to it is reported, and so is a load after a store. These are the cases
 // for which Triton has tl.debug_barrier().
@@ -83,6 +86,65 @@ func (r *blockRacing) programOrder(x *accessing, verb string, old *former) bool 
 		return verb == "writes"
 	}
 	return p.scalar(load, r.worker.grid.launch.Block) && p.precedes(load, store)
+}
+
+// takeTurns lets the warps of a block go on together at loads of scalars that a store to a scalar follows.
+func (p *Program) takeTurns() {
+	if !p.tensors {
+		return
+	}
+	var loaded, stored []*ins
+	varies := p.varying()
+	for i := range p.code {
+		in := &p.code[i]
+		if in.kind != plain || in.src == nil || in.mem == nil || in.mem.space != globalSpace ||
+			slices.ContainsFunc(in.facts.address, func(at int32) bool { return varies[at] }) {
+			continue
+		}
+		switch in.facts.rule {
+		case loads:
+			loaded = append(loaded, in)
+		case stores, updates:
+			stored = append(stored, in)
+		}
+	}
+	for _, in := range loaded {
+		if slices.ContainsFunc(stored, func(store *ins) bool { return p.precedes(in, store) }) {
+			in.kind = lets
+		}
+	}
+}
+
+// varying are the registers that may differ between threads of a block. A register that is not among them is the same
+// for all of them, as far as branches that part them do not decide: in programs about tensors none does.
+func (p *Program) varying() map[int32]bool {
+	list := map[int32]bool{}
+	for changed := true; changed; {
+		changed = false
+		for i := range p.code {
+			in := &p.code[i]
+			if in.src == nil || len(in.facts.writes) == 0 || list[in.facts.writes[0]] {
+				continue
+			}
+			varies := in.facts.rule == updates || in.facts.rule == exchange || in.src.Has("local") ||
+				in.facts.guard >= 0 && list[in.facts.guard] || slices.ContainsFunc(in.src.Args, ofThread)
+			for _, at := range slices.Concat(in.facts.reads, in.facts.address) {
+				varies = varies || list[at]
+			}
+			for _, at := range in.facts.writes {
+				if varies {
+					list[at], changed = true, true
+				}
+			}
+		}
+	}
+	return list
+}
+
+// ofThread reports whether an operand is a special register that differs between threads of a block.
+func ofThread(o ptx.Operand) bool {
+	return o.Kind == ptx.SpecialArg && (strings.HasPrefix(o.Text, "%tid") || o.Text == "%laneid" || o.Text == "%warpid" ||
+		strings.HasPrefix(o.Text, "%lanemask") || strings.HasPrefix(o.Text, "%clock"))
 }
 
 // precedes reports whether a thread executes a load before it comes to a store, and then does not come to the load

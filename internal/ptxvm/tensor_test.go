@@ -89,3 +89,34 @@ func TestAboutTensors(t *testing.T) {
 		}
 	}
 }
+
+// TestTurns proves that all warps of a program about tensors have loaded a scalar before one of them stores it, in any
+// order of the warps: each thread stores its index if the scalar is zero.
+func TestTurns(t *testing.T) {
+	const load = "ld.global.u32 %r10, [%rd1]; setp.ne.s32 %p1, %r10, 0; setp.eq.u32 %p2, %r2, "
+	const store = "@%p1 bra L; st.global.u32 [%rd12], %r2; L:"
+	for _, c := range []struct{ name, text string }{
+		{"exchange by the first thread", load + "0; @%p2 atom.global.acq_rel.gpu.exch.b32 %r11, [%rd1], 7;" + store},
+		{"store by the last warp", load + "32; @%p2 st.global.u32 [%rd1], 7;" + store},
+		{"after a barrier and by an address of its own", "add.s64 %rd20, %rd1, 0; bar.sync 0;" +
+			strings.ReplaceAll(load, "%rd1", "%rd20") + "0; @%p2 st.global.u32 [%rd20], 7;" + store},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for i := range 5 {
+				const threads = 64
+				l := textLaunch(1, threads)
+				l.DynamicShared = 16
+				clear(l.Args[0].Buffer[:4])
+				r, err := loadText(t, byTriton(kernelText(c.text))).run(l, orderNumber(i, 1, 1))
+				if err != nil || len(r.Findings) > 0 {
+					t.Fatalf("order %d: %v, %s", i, err, list(r))
+				}
+				want := make([]uint32, threads)
+				for thread := range want {
+					want[thread] = uint32(thread)
+				}
+				equal(t, c.name, l.Args[1].Buffer[:4*threads], pack(want...))
+			}
+		})
+	}
+}

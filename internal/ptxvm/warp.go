@@ -280,6 +280,13 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 			w.tired = true
 			return false
 		}
+	case lets:
+		p.pc++
+		if mask != 0 {
+			w.exchange(in, mask)
+		}
+		w.tired = true
+		return false
 	default:
 		panic(fmt.Sprintf("ptxvm: internal error: control %d", in.kind))
 	}
