@@ -53,6 +53,9 @@ func newMark(stamp uint32, warp int, in *ins) mark {
 // by is the mark of one lane.
 func (m mark) by(lane int, bytes uint8) mark { return m | mark(lane)<<laneAt | mark(bytes)<<bytesAt }
 
+// has reports whether a mark stands for lanes of the same warp at the same stamp that access the same bytes.
+func (m mark) has(x mark) bool { return m&^who == x&^who && m.shape() == someLanes }
+
 // with joins the marks of two accesses of a warp at one stamp, if one mark can say both. unit is how many bytes each
 // lane accesses, where that is less than a word.
 func (m mark) with(x mark, unit int) (mark, bool) {

@@ -238,6 +238,9 @@ func (s *sweep) private() bool {
 	return s.space == paramSpace || s.buffer != nil && (s.buffer.readOnly || s.buffer.unwritten)
 }
 
+// later is the least mark of a stamp that a warp does not have behind it as a whole.
+func (r *blockRacing) later(w *warp) mark { return (mark(r.safe[w.index]) + 1) << stampAt }
+
 // past reports whether a mark of this block is ordered before an access of a lane to some bytes, as far as it can be
 // said without clocks.
 func (r *blockRacing) past(w *warp, lane int, m mark, bytes uint8) bool {
@@ -266,7 +269,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	if shared && (r.repeats.stamp != r.worker.stamp || size != 4) {
 		r.settleReads()
 	}
-	me, v, safe, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.safe[w.index], mark(0)
+	me, v, later, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.later(w), mark(0)
 	r.tracked |= 1 << w.index
 	quiet := len(r.worker.released) == 0
 	for m := s.all; m != 0; m &= m - 1 {
@@ -278,24 +281,26 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 			p.reader = r.column()
 		}
 		mine := me.by(lane, bytes) | mark(s.shares>>lane&1)*someLanes
-		for i := range v.n {
-			word := (first.at + uint32(i)) % pageWords
+		for word := first.at; word < first.at+uint32(v.n); word++ {
+			word := word % pageWords
 			if old := p.writer[word]; old != 0 {
-				if !shared && !r.mine(old.stamp()) || old.stamp() > safe &&
+				if !shared && !r.mine(old.stamp()) || old >= later &&
 					(mine.shape() == someLanes && old.warp() == w.index || !r.past(w, lane, old, bytes)) {
 					return false
 				}
 				newest = max(newest, old)
 			}
-			reader := p.reader[word]
+			reader, other := p.reader[word], p.other[word]
 			switch {
 			case reader == 0:
 				p.reader[word] = mine
-			case !quiet || (reader|p.other[word])&strongMark != 0:
+			case !quiet || (reader|other)&strongMark != 0:
 				return false
-			case reader&^who == mine&^who && reader.shape() == someLanes: // one more of them
-			default:
-				r.enter(w, first.next(i), mine, size, shared)
+			case reader.has(mine), other.has(mine): // one more of them
+			case !shared || reader < later || (reader^mine)&turnMask == 0 || (other^mine)&turnMask == 0:
+				r.enter(w, cell{p, word}, mine, size, shared)
+			case other < later:
+				p.other[word], p.reader[word] = reader, mine
 			}
 		}
 	}
@@ -360,7 +365,7 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 	if shared {
 		r.settleReads()
 	}
-	safe, v := r.safe[w.index], newView(size)
+	later, v := r.later(w), newView(size)
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
@@ -369,14 +374,14 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 		for i := range v.n {
 			word := (first.at + uint32(i)) % pageWords
 			writer, reader, other := p.writer[word], p.reader[word], p.other[word]
-			if writer|reader|other == 0 {
-				continue
-			}
 			if (writer|reader|other)&strongMark != 0 {
 				return false
 			}
+			if newest := max(writer, reader, other); newest == 0 || shared && newest < later {
+				continue
+			}
 			for _, old := range [...]mark{writer, reader, other} {
-				if old != 0 && (!shared && !r.mine(old.stamp()) || old.stamp() > safe && !r.past(w, lane, old, bytes)) {
+				if old != 0 && (!shared && !r.mine(old.stamp()) || old >= later && !r.past(w, lane, old, bytes)) {
 					return false
 				}
 			}
@@ -399,9 +404,13 @@ func (r *blockRacing) enterWrites(w *warp, in *ins, s *sweep, size int, same fun
 		}
 		for i := range v.n {
 			word := (first.at + uint32(i)) % pageWords
-			p.writer[word] = p.writer[word].written(mine, size)
+			if size < 4 {
+				p.writer[word] = p.writer[word].written(mine, size)
+			} else {
+				p.writer[word] = mine
+			}
 			if p.reader[word] != 0 && !same(lane, i, v.n) {
-				r.forget(first.next(i))
+				r.forget(cell{p, word})
 			}
 		}
 	}

@@ -460,6 +460,7 @@ func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 		return
 	}
 	switch {
+	case c.other().has(me):
 	case r.passed(w, c.reader(), shared):
 		r.setReader(c, me)
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
