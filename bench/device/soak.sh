@@ -7,6 +7,11 @@
 set -u
 binary=$(realpath "$1")
 rows=$(realpath "$2")
+# A stray character would become part of a pattern of tests that selects all of them.
+if grep -nvE '^[a-z0-9_]+ [a-z0-9_]+$' "$rows" >&2; then
+	echo "soak.sh: these lines of $2 are no operator and data type, such as \"add float32\"" >&2
+	exit 2
+fi
 OUT="${OUT:-$PWD/.cache/device}"
 mkdir -p "$OUT/parts"
 export binary OUT SOAK="${SOAK:-100000}"
