@@ -106,7 +106,7 @@ func (g *grid) overlap(workers []*worker) bool {
 
 func (p *Program) overlapping(pages []*page) bool {
 	for i := range pageWords {
-		there, written, plain := 0, false, false
+		there, written, plain, size := 0, false, false, 0
 		for _, x := range pages {
 			c := cell{x, uint32(i)}
 			if c.all() == 0 {
@@ -119,7 +119,8 @@ func (p *Program) overlapping(pages []*page) bool {
 					continue
 				}
 				written = written || m.strong() && p.writes(m)
-				plain = plain || !m.strong() || p.narrow(m)
+				plain = plain || !m.strong() || p.narrow(m) || size != 0 && size != p.unit(m)
+				size = p.unit(m)
 			}
 		}
 		if there > 1 && written && plain {

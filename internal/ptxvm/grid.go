@@ -35,8 +35,8 @@ type grid struct {
 	shared  sync.Mutex     // held by atomic operations on global memory while several workers run
 	printed []byte         // by printf; kernels that print communicate
 	several bool           // there are several workers
-	share   int            // of how many takes the grid is one, at most
-	crowd   crowd          // of them
+	workers int
+	crowd   crowd // of them
 	failed  atomics.Pointer[error]
 	follows *suspects    // memory whose loads are followed; nil for none
 	apart   bool         // blocks are taken not to touch what others write
@@ -49,6 +49,8 @@ type grid struct {
 // worker executes blocks.
 type worker struct {
 	grid      *grid
+	index     int    // of the workers
+	dealt     int    // blocks it was dealt, where a test deals them
 	free      []*cta // blocks that have ended, for the next ones
 	findings  findings
 	steps     uint64  // of its warps
@@ -166,12 +168,12 @@ func (g *grid) workerBytes() (n int64) {
 
 // execute lets workers execute all blocks.
 func (g *grid) execute(n int) []*worker {
-	g.several, g.share = n > 1, n*takes
+	g.several, g.workers = n > 1, n
 	g.crowd.busy.Add(n)
 	workers := make([]*worker, n)
 	var wait sync.WaitGroup
 	for i := range workers {
-		workers[i] = &worker{grid: g, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
+		workers[i] = &worker{grid: g, index: i, findings: newFindings(), shadow: g.newShadow(), watch: g.newWatch()}
 		if g.writesOutputs() {
 			workers[i].ways = make([]ways, len(g.prog.code))
 		}
@@ -255,12 +257,17 @@ func (w *worker) take() (number int, ok bool) {
 	g := w.grid
 	n := g.launch.Grid.Count()
 	if w.next == w.end {
-		some := int64(1)
-		if g.several {
-			some = int64(min(max(n/g.share, 1), mostAtOnce))
+		if g.launch.dealt {
+			w.next = w.index + w.dealt*g.workers
+			w.end, w.dealt = w.next+1, w.dealt+1
+		} else {
+			some := 1
+			if g.several {
+				some = min(max(n/(g.workers*takes), 1), mostAtOnce)
+			}
+			w.end = int(g.taken.Add(int64(some)))
+			w.next = w.end - some
 		}
-		w.end = int(g.taken.Add(some))
-		w.next = w.end - int(some)
 	}
 	i := w.next
 	w.next++

@@ -60,6 +60,8 @@ type Launch struct {
 
 	// apart: blocks run at the same time also under Go's race detector, which tells the races of kernels as ours.
 	apart bool
+	// dealt: worker i of n executes blocks i, i+n, …, so that a test decides who executes which block.
+	dealt bool
 }
 
 // Result is what a launch did.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func litmusResults(t *testing.T) []litmusResult {
 	return out
 }
 
-// litmusRun executes a program.
+// litmusRun executes a program twice, with one worker and with one for each block, which has to be the same.
 func litmusRun(p *litmus.Program) ([]Finding, error) {
 	k := p.PTX()
 	f, err := ptx.Parse(p.Name+".ptx", k.PTX)
@@ -56,15 +57,26 @@ func litmusRun(p *litmus.Program) ([]Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Launch{Grid: Dim{k.Blocks, 1, 1}, Block: Dim{k.Threads, 1, 1}, MaxSteps: 1 << 20}
-	for _, b := range k.Buffers {
-		l.Args = append(l.Args, Arg{Name: b.Name, Buffer: b.Data, Role: InOut})
+	run := func(workers int) (*Result, error) {
+		l := &Launch{Grid: Dim{k.Blocks, 1, 1}, Block: Dim{k.Threads, 1, 1}, MaxSteps: 1 << 20, Workers: workers, dealt: true}
+		for _, b := range k.Buffers {
+			l.Args = append(l.Args, Arg{Name: b.Name, Buffer: slices.Clone(b.Data), Role: InOut})
+		}
+		return prog.Run(l)
 	}
-	r, err := prog.Run(l)
+	alone, err := run(1)
 	if err != nil {
 		return nil, err
 	}
-	return r.Findings, nil
+	each, err := run(k.Blocks)
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(each.Findings, alone.Findings) {
+		return nil, fmt.Errorf("%d findings with a worker for each block, %d or others with one for all",
+			len(each.Findings), len(alone.Findings))
+	}
+	return alone.Findings, nil
 }
 
 // classes are those of the findings, each once.
