@@ -3,6 +3,7 @@ package store
 // This file implements campaigns: who ran what, and how far it came.
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -44,7 +45,10 @@ type Campaign struct {
 	Finished     time.Time // zero while it runs
 	Summary      *verdict.Summary
 	PID          int
-	Pruned       int // results that Prune took away: what Results gives is not all then
+	MaxInputs    int64 // bytes of tensors that are kept when the campaign begins; 0: those of the options; not stored
+	Pruned       int   // results that Prune took away: what Results gives is not all then
+
+	owner string // which store runs it; see RunByOther
 }
 
 // CampaignFilter selects campaigns. Empty fields select all, except that standing campaigns have to be asked for.
@@ -54,7 +58,7 @@ type CampaignFilter struct {
 }
 
 const campaignColumns = `name, kind, project, config_path, config_digest, code_digest, seed, request, planned, shard,
-	state, started, finished, summary, pid, pruned`
+	state, started, finished, summary, pid, pruned, owner`
 
 // CreateCampaign stores a new campaign. It fills in what is not set: ID, State (running), Started (now) and PID (this
 // process). A store over its budget is pruned first.
@@ -69,8 +73,14 @@ func (s *Store) CreateCampaign(ctx context.Context, c *Campaign) error {
 		c.PID = os.Getpid()
 	}
 	if !s.opt.ReadOnly {
-		if _, err := s.Prune(ctx); err != nil {
+		if _, err := s.prune(ctx, cmp.Or(c.MaxInputs, s.opt.BlobBudget)); err != nil {
 			return err
+		}
+		if c.State == Running && c.PID == os.Getpid() {
+			var err error
+			if c.owner, err = s.own(); err != nil {
+				return err
+			}
 		}
 	}
 	return s.update(ctx, "create campaign", func(tx *sql.Tx) error {
@@ -101,9 +111,9 @@ func insertCampaign(ctx context.Context, tx *sql.Tx, c *Campaign) (bool, error) 
 		return false, err
 	}
 	res, err := tx.ExecContext(ctx, `INSERT INTO campaigns (`+campaignColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) ON CONFLICT (name) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) ON CONFLICT (name) DO NOTHING`,
 		c.ID, c.Kind, c.Project, c.ConfigPath, c.ConfigDigest, c.CodeDigest, int64(c.Seed), string(c.Request), c.Planned,
-		c.Shard, c.State, nanos(c.Started), nanos(c.Finished), summary, c.PID, c.Pruned)
+		c.Shard, c.State, nanos(c.Started), nanos(c.Finished), summary, c.PID, c.Pruned, c.owner)
 	if err != nil {
 		return false, err
 	}
@@ -145,21 +155,32 @@ func (s *Store) FinishCampaign(ctx context.Context, id, state string, sum *verdi
 	})
 }
 
-// Resume takes over a campaign: its state becomes running, its process this one. A campaign that a living process is
-// running is left alone. alive reports whether a process lives.
-func (s *Store) Resume(ctx context.Context, id string, alive func(pid int) bool) (*Campaign, error) {
+// Resume takes over a campaign: its state becomes running, its process this one. A campaign that another store is
+// running is left alone.
+func (s *Store) Resume(ctx context.Context, id string) (*Campaign, error) {
+	owner := ""
+	if !s.opt.ReadOnly {
+		var err error
+		if owner, err = s.own(); err != nil {
+			return nil, err
+		}
+	}
 	var c *Campaign
 	err := s.update(ctx, "resume campaign "+id, func(tx *sql.Tx) (err error) {
 		if c, err = s.campaign(ctx, tx, id); err != nil {
 			return err
 		}
-		if c.State == Running && c.PID != os.Getpid() && alive(c.PID) {
+		other, err := s.RunByOther(c)
+		if err != nil {
+			return err
+		}
+		if other {
 			return diag.Errorf(CampaignTaken, "wait until it ends, or end it",
 				"%s: campaign %s is running in process %d", s.file(), id, c.PID)
 		}
-		c.State, c.PID, c.Finished, c.Summary = Running, os.Getpid(), time.Time{}, nil
-		_, err = tx.ExecContext(ctx, `UPDATE campaigns SET state = $1, pid = $2, finished = 0, summary = '' WHERE name = $3`,
-			c.State, c.PID, id)
+		c.State, c.PID, c.Finished, c.Summary, c.owner = Running, os.Getpid(), time.Time{}, nil, owner
+		_, err = tx.ExecContext(ctx, `UPDATE campaigns SET state = $1, pid = $2, owner = $3, finished = 0, summary = ''
+			WHERE name = $4`, c.State, c.PID, c.owner, id)
 		return err
 	})
 	if err != nil {
@@ -168,21 +189,23 @@ func (s *Store) Resume(ctx context.Context, id string, alive func(pid int) bool)
 	return c, nil
 }
 
-// Interrupt marks as interrupted the running campaigns whose process is gone and returns their IDs. alive reports
-// whether a process lives.
-func (s *Store) Interrupt(ctx context.Context, alive func(pid int) bool) ([]string, error) {
+// Interrupt marks as interrupted the running campaigns whose process is gone and returns their IDs.
+func (s *Store) Interrupt(ctx context.Context) ([]string, error) {
 	running, err := s.Campaigns(ctx, CampaignFilter{State: Running})
 	if err != nil {
 		return nil, err
 	}
 	var gone []string
 	for _, c := range running {
-		if c.PID == os.Getpid() || alive(c.PID) {
+		if other, err := s.RunByOther(&c); other || s.owns(&c) || err != nil {
+			if err != nil {
+				return gone, err
+			}
 			continue
 		}
 		err := s.update(ctx, "interrupt campaign "+c.ID, func(tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, `UPDATE campaigns SET state = $1, finished = $2
-				WHERE name = $3 AND state = $4 AND pid = $5`, Interrupted, nanos(s.opt.Now()), c.ID, Running, c.PID)
+				WHERE name = $3 AND state = $4 AND owner = $5`, Interrupted, nanos(s.opt.Now()), c.ID, Running, c.owner)
 			return err
 		})
 		if err != nil {
@@ -259,7 +282,7 @@ func scanCampaign(row interface{ Scan(dest ...any) error }, c *Campaign) error {
 	var seed, started, finished int64
 	var request, summary string
 	err := row.Scan(&c.ID, &c.Kind, &c.Project, &c.ConfigPath, &c.ConfigDigest, &c.CodeDigest, &seed, &request,
-		&c.Planned, &c.Shard, &c.State, &started, &finished, &summary, &c.PID, &c.Pruned)
+		&c.Planned, &c.Shard, &c.State, &started, &finished, &summary, &c.PID, &c.Pruned, &c.owner)
 	if err != nil {
 		return err
 	}
@@ -299,6 +322,18 @@ func fromNanos(n int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(0, n).UTC()
+}
+
+// Stored counts the results of a campaign that are stored, and those of them that failed.
+func (s *Store) Stored(ctx context.Context, id string) (all, failed int, err error) {
+	err = s.r.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM results WHERE campaign = c.id) +
+		(SELECT coalesce(sum(count), 0) FROM packs WHERE campaign = c.id),
+		(SELECT count(*) FROM results WHERE campaign = c.id AND failed = 1)
+		FROM campaigns c WHERE c.name = $1`, id).Scan(&all, &failed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, s.noCampaign(id)
+	}
+	return all, failed, s.faultOrNil("count", err)
 }
 
 // FinishedIndexes returns which cases of a campaign are finished, and how many.

@@ -7,6 +7,7 @@ import "gpuemu/internal/diag"
 const (
 	OpenFailed     diag.Code = "store-open"            // the directory or the database cannot be opened or created
 	Damaged        diag.Code = "store-damaged"         // the database is damaged or not one of gpuemu
+	Lost           diag.Code = "store-lost"            // commits before a crash are gone: the write-ahead log is damaged
 	Newer          diag.Code = "store-newer"           // the database was written by a newer gpuemu
 	Outdated       diag.Code = "store-outdated"        // the database is of an older gpuemu and opened read-only
 	Full           diag.Code = "store-full"            // there is no room left for the database or the tensors

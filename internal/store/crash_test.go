@@ -30,6 +30,7 @@ var children = map[string]func(dir, campaign string) error{
 	"endless": endless,
 	"some":    some,
 	"limited": limited,
+	"reads":   reads,
 }
 
 func TestMain(m *testing.M) {

@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/pagesum"
 )
 
 // The primary result codes of SQLite that are told apart (https://sqlite.org/rescode.html).
@@ -38,6 +39,12 @@ func resultCode(err error) int {
 	return 0
 }
 
+// changed reports whether a page of the database or of its log is not as it was written.
+func changed(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code() == pagesum.DataError
+}
+
 func isBusy(err error) bool {
 	code := resultCode(err)
 	return code == codeBusy || code == codeLocked
@@ -52,6 +59,9 @@ func (s *Store) fault(what string, err error) error {
 	}
 	tell := func(code diag.Code, hint, msg string) error {
 		return diag.Errorf(code, hint, "%s: %s: %s: %w", s.file(), what, msg, err)
+	}
+	if changed(err) {
+		return tell(Damaged, s.moveAway(), "the checksum of a page does not match: the database is damaged")
 	}
 	switch resultCode(err) {
 	case codeCorrupt, codeNotADB:

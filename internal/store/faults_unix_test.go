@@ -78,8 +78,8 @@ func asNobody(t *testing.T, dir string, f func()) {
 	t.Helper()
 	ok(t, os.Chmod(filepath.Dir(dir), 0o755)) // the test's own directory
 	if os.Geteuid() == 0 {
-		for _, name := range []string{dir, filepath.Join(dir, blobDir), filepath.Join(dir, fileName)} {
-			if err := os.Chown(name, 65534, 65534); err != nil && !os.IsNotExist(err) {
+		for _, name := range []string{"", blobDir, fileName, fileName + "-wal", fileName + "-shm", commitsName} {
+			if err := os.Chown(filepath.Join(dir, name), 65534, 65534); err != nil && !os.IsNotExist(err) {
 				t.Fatal(err)
 			}
 		}
@@ -124,6 +124,81 @@ func TestReadOnlyDatabase(t *testing.T) {
 		wantCode(t, s.CreateCampaign(ctx, &Campaign{}), ReadOnly)
 		_, err = s.SaveTensors(ctx, nil, nil)
 		wantCode(t, err, ReadOnly)
+	})
+	ok(t, os.Chmod(dir, 0o700)) // so that it can be removed
+}
+
+// crashed lays a store whose process was killed, with 20 results in the database and 20 in the log, and returns its
+// directory. SQLite's index of the log is there or not.
+func crashed(t *testing.T, index bool) string {
+	t.Helper()
+	s := open(t, Options{checkpoint: 1 << 30})
+	campaign(t, s, Campaign{ID: "one"})
+	fill(t, s, "one", 0, 20)
+	ok(t, checkpoint(s))
+	fill(t, s, "one", 20, 40)
+	files := image(t, s.Dir())
+	if !index {
+		delete(files, fileName+"-shm")
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	lay(t, dir, files)
+	return dir
+}
+
+// reads is a child on a full disk, where no file may be written to at all: it counts results, and tries to add one.
+func reads(dir, campaign string) error {
+	ctx := context.Background()
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{}); err != nil {
+		return err
+	}
+	s, err := OpenReadable(ctx, dir, Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	_, n, err := s.FinishedIndexes(ctx, campaign)
+	if err != nil {
+		return err
+	}
+	fmt.Println(n, diag.CodeOf(s.AddResult(ctx, result(1), "")))
+	return nil
+}
+
+// TestFullDiskIsRead: what is stored can be read when nothing can be written, what is in the log of a killed process
+// included.
+func TestFullDiskIsRead(t *testing.T) {
+	for _, index := range []bool{false, true} {
+		dir := crashed(t, index)
+		cmd, out := child(t, "reads", dir, "one")
+		out.Scan()
+		ok(t, cmd.Wait())
+		n, code, _ := strings.Cut(out.Text(), " ")
+		if n != "40" || code != string(IOFailed) && code != string(Full) {
+			t.Errorf("with an index of the log %v: %q, want 40 results and the error of a full disk", index, out.Text())
+		}
+	}
+}
+
+// TestReadOnlyDirectoryIsRead: the same where the directory and its files may not be written to.
+func TestReadOnlyDirectoryIsRead(t *testing.T) {
+	ctx := context.Background()
+	dir := crashed(t, true)
+	ok(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755)) // the test's own directory
+	for _, name := range []string{fileName, fileName + "-wal", fileName + "-shm"} {
+		ok(t, os.Chmod(filepath.Join(dir, name), 0o400))
+	}
+	ok(t, os.Chmod(dir, 0o500))
+	asNobody(t, dir, func() {
+		s, err := OpenReadable(ctx, dir, Options{})
+		ok(t, err)
+		defer s.Close()
+		if got := len(stored(t, s, "one")); got != 40 {
+			t.Errorf("%d results can be read, want 40", got)
+		}
+		wantCode(t, s.CreateCampaign(ctx, &Campaign{}), ReadOnly)
+		wantCode(t, s.Unwritable(), ReadOnly)
 	})
 	ok(t, os.Chmod(dir, 0o700)) // so that it can be removed
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math"
 	"runtime"
@@ -330,5 +331,39 @@ func BenchmarkOpen(b *testing.B) {
 		again, err := Open(context.Background(), s.Dir(), Options{})
 		ok(b, err)
 		ok(b, again.Close())
+	}
+}
+
+// TestFailureTexts: they are the failures that List parses.
+func TestFailureTexts(t *testing.T) {
+	s, err := Open(t.Context(), t.TempDir(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var list []Loose
+	for i := range 30 {
+		list = append(list, Loose{ConfigPath: "/p", Result: &verdict.Result{Op: "relu", DType: "float32",
+			Verdict: []verdict.Verdict{verdict.Fail, verdict.Pass}[i%2], Seed: verdict.Seed(i), Message: "a < b"}})
+	}
+	if err := s.AddResults(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	filter := Filter{FailedOnly: true, ConfigPath: "/p", Limit: 10}
+	want, err := s.List(t.Context(), filter)
+	if err != nil || len(want) != filter.Limit {
+		t.Fatalf("%d failures, %v", len(want), err)
+	}
+	n := 0
+	err = s.FailureTexts(t.Context(), filter, func(text json.RawMessage) error {
+		expected, err := json.Marshal(&want[n])
+		if err != nil || string(text) != string(expected) {
+			t.Errorf("failure %d: %s, want %s, %v", n, text, expected, err)
+		}
+		n++
+		return nil
+	})
+	if err != nil || n != len(want) {
+		t.Errorf("%d texts, %v, want %d", n, err, len(want))
 	}
 }

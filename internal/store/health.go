@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"gpuemu/internal/diag"
 )
@@ -67,6 +68,14 @@ func (s *Store) Health(ctx context.Context) ([]HealthLine, error) {
 	}
 	if err != nil {
 		return append(lines, HealthLine{Name: "contents", Value: err.Error(), Fix: diag.HintOf(err)}), nil
+	}
+	losses, err := s.Losses(ctx, time.Time{})
+	if err != nil {
+		return append(lines, HealthLine{Name: "lost commits", Value: err.Error(), Fix: diag.HintOf(err)}), nil
+	}
+	for _, l := range losses {
+		lines = append(lines, HealthLine{Name: "lost commits", OK: true, Value: fmt.Sprintf("%d, found %s: the write-ahead "+
+			"log was damaged in a crash", l.Commits, l.Found.Format(time.DateTime))})
 	}
 	log := HealthLine{Name: "write-ahead log", Value: mebibytes(u.Log), OK: u.Log < logLimit}
 	if !log.OK {

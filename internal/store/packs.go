@@ -51,10 +51,18 @@ func insertPacks(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) (
 			body.WriteString(r.body)
 		}
 		body.WriteByte(']')
-		_, err := tx.ExecContext(ctx, `INSERT INTO packs (campaign, op, first, last, count, newest, seeds, body)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, campaign, op, list[0].index, list[len(list)-1].index, len(list),
-			newest, seeds, body.String())
+		pack := sql.NullInt64{Valid: true}
+		err := tx.QueryRowContext(ctx, `INSERT INTO packs (campaign, op, first, last, count, newest, seeds, body)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`, campaign, op, list[0].index, list[len(list)-1].index,
+			len(list), newest, seeds, body.String()).Scan(&pack.Int64)
 		if err != nil {
+			return nil, err
+		}
+		profiles := make([]profile, len(list))
+		for i, r := range list {
+			profiles[i] = profile{row: int64(i), Profile: r.profile}
+		}
+		if err := insertProfiles(ctx, tx, campaign, pack, profiles); err != nil {
 			return nil, err
 		}
 	}
@@ -179,6 +187,9 @@ func (f *Filter) packQuery(last *pack) (string, []any) {
 	if f.Project != "" {
 		add("c.project = ?", f.Project)
 	}
+	if f.ConfigPath != "" {
+		add("c.config_path = ?", f.ConfigPath)
+	}
 	if f.Seed != nil { // the bytes of two seeds may have it as well: the results decide
 		add("instr(p.seeds, ?)", binary.BigEndian.AppendUint64(nil, uint64(*f.Seed)))
 	}
@@ -239,6 +250,9 @@ func (s *Store) deletePacks(ctx context.Context, before int64, limit int) (n int
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, `DELETE FROM packs WHERE id = $1`, id); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `DELETE FROM profiles WHERE pack = $1`, id); err != nil {
 				return err
 			}
 			if _, err := tx.ExecContext(ctx, `UPDATE campaigns SET pruned = pruned + $1 WHERE id = $2`, count,

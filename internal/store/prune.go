@@ -41,11 +41,16 @@ type PruneReport struct {
 // first, then those that did. Tensors: those that no result names, then those of results that did not fail, then the
 // rest. Campaigns, their summaries, baselines, calibrations and whatever belongs to a running campaign are kept.
 func (s *Store) Prune(ctx context.Context) (PruneReport, error) {
+	return s.prune(ctx, s.opt.BlobBudget)
+}
+
+// prune is Prune with another budget of tensors.
+func (s *Store) prune(ctx context.Context, tensors int64) (PruneReport, error) {
 	var rep PruneReport
 	if err := s.pruneResults(ctx, &rep); err != nil {
 		return rep, err
 	}
-	return rep, s.pruneTensors(ctx, &rep)
+	return rep, s.pruneTensors(ctx, tensors, &rep)
 }
 
 func (s *Store) pruneResults(ctx context.Context, rep *PruneReport) error {
@@ -136,19 +141,28 @@ func (s *Store) deleteOldest(
 		}
 		defer rows.Close()
 		var ids []int64
-		campaigns := map[int64]int{}
+		campaigns := map[int64][]int64{}
 		for rows.Next() {
 			var id, campaign int64
 			if err := rows.Scan(&id, &campaign, &last); err != nil {
 				return err
 			}
 			ids = append(ids, id)
-			campaigns[campaign]++
+			campaigns[campaign] = append(campaigns[campaign], id)
 		}
 		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			return err
 		}
-		list, err := json.Marshal(ids)
+		n = len(ids)
+		return deleteRows(ctx, tx, campaigns)
+	})
+	return n, last, err
+}
+
+// deleteRows deletes results, given by campaign, with their profiles, and counts them in their campaigns.
+func deleteRows(ctx context.Context, tx *sql.Tx, campaigns map[int64][]int64) error {
+	for campaign, gone := range campaigns {
+		list, err := json.Marshal(gone)
 		if err != nil {
 			return err
 		}
@@ -156,15 +170,43 @@ func (s *Store) deleteOldest(
 			string(list)); err != nil {
 			return err
 		}
-		for id, count := range campaigns {
-			if _, err := tx.ExecContext(ctx, `UPDATE campaigns SET pruned = pruned + $1 WHERE id = $2`, count, id); err != nil {
+		slices.Sort(gone)
+		if err := dropProfiles(ctx, tx, campaign, gone); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE campaigns SET pruned = pruned + $1 WHERE id = $2`, len(gone),
+			campaign); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ClearFailures deletes the failures of a project, of one op or, with op "", of all. Those of a campaign that runs
+// stay. It returns how many they were.
+func (s *Store) ClearFailures(ctx context.Context, configPath, op string) (n int, err error) {
+	err = s.update(ctx, "clear failures", func(tx *sql.Tx) error {
+		rows, err := tx.QueryContext(ctx, `SELECT r.id, r.campaign FROM results r JOIN campaigns c ON c.id = r.campaign
+			WHERE r.failed = 1 AND c.config_path = $1 AND c.state <> 'running' AND ($2 = '' OR r.op = $2)`, configPath, op)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		campaigns := map[int64][]int64{}
+		for rows.Next() {
+			var id, campaign int64
+			if err := rows.Scan(&id, &campaign); err != nil {
 				return err
 			}
+			campaigns[campaign] = append(campaigns[campaign], id)
+			n++
 		}
-		n = len(ids)
-		return nil
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		return deleteRows(ctx, tx, campaigns)
 	})
-	return n, last, err
+	return n, err
 }
 
 // vacuum gives pages back to the system when more than a quarter of the database is unused. The rest is filled again.
@@ -222,7 +264,7 @@ func (s *Store) blobs(visit func(path string, info fs.FileInfo) error) error {
 	return nil
 }
 
-func (s *Store) pruneTensors(ctx context.Context, rep *PruneReport) error {
+func (s *Store) pruneTensors(ctx context.Context, budget int64, rep *PruneReport) error {
 	var total int64
 	var files []blobFile
 	fresh := s.opt.Now().Add(-pruneGrace)
@@ -236,7 +278,7 @@ func (s *Store) pruneTensors(ctx context.Context, rep *PruneReport) error {
 		}
 		return nil
 	})
-	if err != nil || total <= s.opt.BlobBudget {
+	if err != nil || total <= budget {
 		return err
 	}
 	for i := range files {
@@ -248,7 +290,7 @@ func (s *Store) pruneTensors(ctx context.Context, rep *PruneReport) error {
 		return cmp.Or(cmp.Compare(x.class, y.class), cmp.Compare(x.time, y.time))
 	})
 	for _, f := range files {
-		if total <= kept(s.opt.BlobBudget) {
+		if total <= kept(budget) {
 			break
 		}
 		if info, err := os.Stat(f.path); err == nil && !info.ModTime().Before(fresh) {

@@ -233,6 +233,24 @@ func TestPruneTensorsFailuresLast(t *testing.T) {
 	}
 }
 
+// TestMaxInputs: the campaign that begins says how many bytes of tensors are kept.
+func TestMaxInputs(t *testing.T) {
+	later := time.Now().Add(2 * pruneGrace) // the files are of now
+	s := open(t, Options{Now: func() time.Time { return later }})
+	x := tensor.FromFloat64s(dtype.Float32, tensor.MustShape(1000), make([]float64, 1000))
+	key, err := s.SaveTensors(context.Background(), []tensor.Named{{Name: "x", Tensor: x}}, nil)
+	ok(t, err)
+	for _, tt := range []struct {
+		max  int64
+		gone bool
+	}{{0, false}, {1 << 20, false}, {1000, true}} {
+		campaign(t, s, Campaign{MaxInputs: tt.max})
+		if _, err := os.Stat(s.blob(key)); (err != nil) != tt.gone {
+			t.Errorf("a campaign with at most %d bytes began: %v, want the file gone: %v", tt.max, err, tt.gone)
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, Options{})

@@ -30,6 +30,7 @@ type row struct {
 	maxAbs       sql.NullFloat64
 	finished     int64
 	inputs, body string
+	profile      verdict.Profile
 }
 
 // newRow encodes a result. A result without a time gets the time of now.
@@ -49,7 +50,7 @@ func (s *Store) newRow(r *verdict.Result) (*row, error) {
 	maxAbs := r.MaxAbs()
 	return &row{index: r.Index, op: r.Op, dtype: r.DType, seed: int64(r.Seed), verdict: r.Verdict.String(),
 		failed: r.Verdict.Failed(), maxAbs: sql.NullFloat64{Float64: maxAbs, Valid: !math.IsNaN(maxAbs)},
-		finished: nanos(timed.Time), inputs: r.Inputs, body: body}, nil
+		finished: nanos(timed.Time), inputs: r.Inputs, body: body, profile: timed.Profile()}, nil
 }
 
 func marshal(v any) (string, error) {
@@ -158,6 +159,7 @@ type Filter struct {
 	FailedOnly bool
 	Campaign   string
 	Project    string
+	ConfigPath string
 	Seed       *verdict.Seed
 }
 
@@ -186,6 +188,9 @@ func (f *Filter) where() (string, []any) {
 	}
 	if f.Project != "" {
 		add("c.project = $%d", f.Project)
+	}
+	if f.ConfigPath != "" {
+		add("c.config_path = $%d", f.ConfigPath)
 	}
 	if f.Seed != nil {
 		add("r.seed = $%d", int64(*f.Seed))

@@ -18,7 +18,10 @@ import (
 var schemaFiles embed.FS
 
 // SchemaVersion is the form of the database that this program reads and writes: the number of the newest script.
-const SchemaVersion = 4
+const SchemaVersion = 6
+
+// profilesVersion is the version in which results have profiles.
+const profilesVersion = 6
 
 // migrate brings the database to SchemaVersion, in one transaction for all steps.
 func (s *Store) migrate(ctx context.Context) error { return s.migrateTo(ctx, SchemaVersion) }
@@ -27,7 +30,7 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 	if have, err := s.version(ctx, s.w); err != nil || have == target {
 		return err
 	}
-	return s.update(ctx, "migrate", func(tx *sql.Tx) error {
+	return s.transaction(ctx, "migrate", func(tx *sql.Tx) error {
 		have, err := s.version(ctx, tx) // again: another process may have been faster
 		if err != nil {
 			return err
@@ -39,6 +42,11 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 			}
 			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
 				return fmt.Errorf("step %d: %w", v, err)
+			}
+			if v == profilesVersion {
+				if err := profileAll(ctx, tx); err != nil {
+					return fmt.Errorf("step %d: %w", v, err)
+				}
 			}
 		}
 		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", target))

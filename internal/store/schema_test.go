@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/pagesum"
 	"gpuemu/internal/verdict"
 )
 
@@ -20,6 +21,7 @@ func openAt(t *testing.T, dir string, version int) *sql.DB {
 	ctx := context.Background()
 	s := &Store{dir: dir, opt: Options{checkpoint: checkpointPages}}
 	ok(t, s.create())
+	ok(t, pagesum.Register())
 	var err error
 	s.w, err = sql.Open("sqlite", s.dsn(false))
 	ok(t, err)
@@ -73,6 +75,12 @@ func TestMigrateFromEachVersion(t *testing.T) {
 				ok(t, err)
 				if len(found) != 1 || found[0].Verdict != verdict.Fail || found[0].ConfigPath != "c" {
 					t.Errorf("BySeed = %+v", found)
+				}
+			}
+			if from >= 1 && from < profilesVersion {
+				wantSame(t, s, Filter{ConfigPath: "c"})
+				if tally, _ := counted(t, s, Filter{}); tally.Counts() != (verdict.Counts{Total: 2, Passed: 1, Failed: 1}) {
+					t.Errorf("profiles of old results: %+v", tally.Counts())
 				}
 			}
 			if from >= 2 {

@@ -10,14 +10,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/pagesum"
 )
 
 const (
@@ -61,6 +64,12 @@ type Store struct {
 	dir  string
 	opt  Options
 	w, r *sql.DB // w has one connection, and is nil when the store is read-only
+
+	way   way   // how a read-only store is opened
+	cause error // why it is read-only though that was not asked for
+
+	mu   sync.Mutex
+	lock *os.File // guarded by mu: says that this process runs its campaigns; nil until it begins one
 }
 
 // Open opens the store in dir. Directory (mode 0700) and database (0600) are created where they are missing, and the
@@ -98,14 +107,15 @@ func (s *Store) open(ctx context.Context) error {
 	} else if err := s.create(); err != nil {
 		return err
 	}
-	var err error
-	if s.r, err = sql.Open("sqlite", s.dsn(true)); err != nil {
-		return s.fault("open", err)
+	err := errors.Join(s.checkForm(), pagesum.Register())
+	if err != nil {
+		return err
 	}
-	s.r.SetMaxOpenConns(readers)
-	s.r.SetMaxIdleConns(readers)
 	if s.opt.ReadOnly {
-		return s.checkVersion(ctx)
+		return s.openReadOnly(ctx)
+	}
+	if err := s.connect(readers); err != nil {
+		return err
 	}
 	if s.w, err = sql.Open("sqlite", s.dsn(false)); err != nil {
 		return s.fault("open", err)
@@ -114,7 +124,21 @@ func (s *Store) open(ctx context.Context) error {
 	if err := s.enterWAL(ctx); err != nil {
 		return err
 	}
-	return s.migrate(ctx)
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	return s.checkCommits(ctx)
+}
+
+// connect opens the connections that read, at most so many.
+func (s *Store) connect(most int) error {
+	var err error
+	if s.r, err = sql.Open("sqlite", s.dsn(true)); err != nil {
+		return s.fault("open", err)
+	}
+	s.r.SetMaxOpenConns(most)
+	s.r.SetMaxIdleConns(most)
+	return nil
 }
 
 // create makes the directories and an empty database file. An existing file is not opened: closing it would drop the
@@ -123,17 +147,45 @@ func (s *Store) create() error {
 	if err := os.MkdirAll(filepath.Join(s.dir, blobDir), 0o700); err != nil {
 		return openError(s.dir, err)
 	}
-	f, err := os.OpenFile(s.file(), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600) // SQLite gives -wal and -shm the same mode
-	if errors.Is(err, fs.ErrExist) {
+	if _, err := os.Stat(s.file()); err == nil {
 		return nil
 	}
-	if err == nil {
-		err = f.Close()
-	}
+	f, err := os.CreateTemp(s.dir, ".new-*.db") // mode 0600; SQLite gives -wal and -shm the same
 	if err != nil {
+		return openError(s.dir, err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(pagesum.Empty())
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return openError(f.Name(), err)
+	}
+	err = os.Link(f.Name(), s.file())
+	if err == nil || errors.Is(err, fs.ErrExist) { // another process was faster, and its file stays
+		return nil
+	}
+	if err := os.Rename(f.Name(), s.file()); err != nil { // a file system without links
 		return openError(s.file(), err)
 	}
 	return nil
+}
+
+// checkForm refuses a file that has no checksums: SQLite could read it, and would not see what was changed.
+func (s *Store) checkForm() error {
+	f, err := os.Open(s.file())
+	if err != nil {
+		return openError(s.file(), err)
+	}
+	defer f.Close()
+	header := make([]byte, 100)
+	n, err := io.ReadFull(f, header)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
+		return openError(s.file(), err)
+	case pagesum.Sealed(header[:n]):
+		return nil
+	}
+	return diag.Errorf(Damaged, s.moveAway(), "%s: open: the database is damaged: its first bytes are not those of a "+
+		"database of gpuemu with checksums", s.file())
 }
 
 // enterWAL switches a new database to the write-ahead log. SQLite does not wait for other processes here.
@@ -160,7 +212,7 @@ func (s *Store) enterWAL(ctx context.Context) error {
 
 // Close releases the store. Writers must be closed before.
 func (s *Store) Close() error {
-	var errs []error
+	errs := []error{s.disown()}
 	for _, db := range []*sql.DB{s.r, s.w} { // the last connection cleans up the log, so it is the one that may write
 		if db != nil {
 			errs = append(errs, db.Close())
@@ -186,21 +238,26 @@ func (s *Store) dsn(reader bool) string {
 	if reader {
 		pragma("query_only(1)")
 	} else {
-		pragma("auto_vacuum(2)") // incremental; has an effect on a new database only
 		pragma("synchronous(2)") // FULL: a commit is on disk when it returns
 		pragma("foreign_keys(1)")
 		pragma("cache_size(-" + strconv.Itoa(cacheKiB) + ")")
+		pragma("cache_spill(0)") // package pagesum asks for it
 		pragma("wal_autocheckpoint(" + strconv.Itoa(s.opt.checkpoint) + ")")
 		q.Set("_txlock", "immediate")
 	}
-	if s.opt.ReadOnly {
-		q.Set("mode", "ro")
-		if s.immutable() {
-			q.Set("immutable", "1")
-		}
-	} else {
+	switch {
+	case !s.opt.ReadOnly:
 		q.Set("mode", "rw") // create has made it
+	case s.way == alone:
+		q.Set("mode", "rw")
+		pragma("locking_mode(exclusive)")
+	case s.way == unchanging:
+		q.Set("immutable", "1")
+		fallthrough
+	default:
+		q.Set("mode", "ro")
 	}
+	q.Set("vfs", pagesum.Name)
 	path := (&url.URL{Path: filepath.ToSlash(s.file())}).EscapedPath()
 	if filepath.VolumeName(s.file()) != "" {
 		path = "/" + path
@@ -208,26 +265,28 @@ func (s *Store) dsn(reader bool) string {
 	return "file://" + path + "?" + q.Encode()
 }
 
-// immutable reports whether a read-only store has to be read without locks: in a directory that cannot be written to,
-// SQLite cannot make the files it shares with writers, and there can be none. With a log left over, its rows would be
-// missing, so SQLite is left to complain.
-func (s *Store) immutable() bool {
-	if info, err := os.Stat(s.file() + "-wal"); err == nil && info.Size() > 0 {
-		return false
+// update runs fn in one transaction, which is on disk when update returns nil, and counts it. what is for errors:
+// "create campaign".
+func (s *Store) update(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+	var name string
+	var number int64
+	err := s.transaction(ctx, what, func(tx *sql.Tx) error {
+		if err := fn(tx); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(context.WithoutCancel(ctx), `UPDATE commits SET number = number + 1
+			RETURNING name, number`).Scan(&name, &number)
+	})
+	if err == nil {
+		s.promise(name, number)
 	}
-	f, err := os.CreateTemp(s.dir, ".probe-*")
-	if err != nil {
-		return true
-	}
-	_ = f.Close() // nothing was written to it
-	_ = os.Remove(f.Name())
-	return false
+	return err
 }
 
-// update runs fn in one transaction, which is on disk when update returns nil. what is for errors: "create campaign".
-func (s *Store) update(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
+// transaction is update without counting.
+func (s *Store) transaction(ctx context.Context, what string, fn func(tx *sql.Tx) error) error {
 	if s.opt.ReadOnly {
-		return diag.Errorf(ReadOnly, "open it without the read-only option", "%s: %s: opened read-only", s.file(), what)
+		return s.readOnly(what)
 	}
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {

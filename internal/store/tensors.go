@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/tensor"
@@ -37,7 +36,7 @@ type view struct {
 // It stays as long as a result names the key in Inputs, and the budget allows; without one, Prune may take it.
 func (s *Store) SaveTensors(ctx context.Context, ts []tensor.Named, metadata map[string]string) (string, error) {
 	if s.opt.ReadOnly {
-		return "", diag.Errorf(ReadOnly, "open it without the read-only option", "%s: opened read-only", s.dir)
+		return "", s.readOnly("save tensors")
 	}
 	flat, meta, err := flatten(ts, metadata)
 	if err != nil {
@@ -231,11 +230,8 @@ func (c *contextWriter) Write(b []byte) (int, error) {
 	}
 }
 
-// syncDir makes the names in a directory durable, where the system knows how.
+// syncDir makes the names in a directory durable.
 func syncDir(path string) error {
-	if runtime.GOOS == "windows" { // directories cannot be opened there; NTFS logs its renames
-		return nil
-	}
 	d, err := os.Open(path)
 	if err != nil {
 		return err

@@ -184,14 +184,28 @@ func insertRows(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) er
 	// For a statement whose context may end the driver starts a goroutine, which takes longer than to insert a row. The
 	// end of ctx is seen between rows.
 	endless := context.WithoutCancel(ctx)
+	profiles := make([]profile, 0, len(rows))
 	for _, r := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if _, err := stmt.ExecContext(endless, campaign, r.index, r.op, r.dtype, r.seed, r.verdict, r.failed, r.maxAbs,
-			r.finished, r.inputs, r.body); err != nil {
+		res, err := stmt.ExecContext(endless, campaign, r.index, r.op, r.dtype, r.seed, r.verdict, r.failed, r.maxAbs,
+			r.finished, r.inputs, r.body)
+		if err != nil {
 			return err
 		}
+		n, err := res.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if n == 0 { // there is one of that index
+			continue
+		}
+		id, err := res.LastInsertId()
+		if err != nil {
+			return err
+		}
+		profiles = append(profiles, profile{id, r.profile})
 	}
-	return nil
+	return addProfiles(endless, tx, campaign, profiles)
 }
