@@ -14,16 +14,18 @@ type Ping struct {
 	Protocol      int     `json:"protocol"` // the constant Protocol
 	UptimeSeconds float64 `json:"uptime_seconds"`
 	PID           int     `json:"pid"`
+	// IdleSeconds is how long a daemon that was started on demand waits for work before it ends; absent: it was started
+	// by hand, and stays.
+	IdleSeconds float64 `json:"idle_seconds,omitempty"`
 }
 
 // Status is what `gpuemu status` prints of a daemon.
 type Status struct {
-	Version       string           `json:"version"`
-	UptimeSeconds float64          `json:"uptime_seconds"`
-	Socket        string           `json:"socket"`
-	Home          string           `json:"home"`
-	Store         StoreStatus      `json:"store"`
-	Campaigns     []CampaignStatus `json:"campaigns"` // running, oldest first
+	Ping
+	Socket    string           `json:"socket"`
+	Home      string           `json:"home"`
+	Store     StoreStatus      `json:"store"`
+	Campaigns []CampaignStatus `json:"campaigns"` // running, oldest first
 }
 
 // StoreStatus describes the store of results.
@@ -62,10 +64,11 @@ func (e *Error) Error() string {
 
 // RunRequest starts a campaign.
 type RunRequest struct {
-	Config string `json:"config,omitempty"` // absolute path of gpuemu.toml; "" for none
-	Dir    string `json:"dir,omitempty"`    // the caller's working directory, absolute
-	Python string `json:"python,omitempty"` // interpreter that the caller resolved; "" lets the engine search
-	Kind   string `json:"kind"`             // test, fuzz or ci
+	Config string      `json:"config,omitempty"` // absolute path of gpuemu.toml; "" for none
+	Dir    string      `json:"dir,omitempty"`    // the caller's working directory, absolute
+	Python string      `json:"python,omitempty"` // interpreter that the caller resolved; "" lets the engine search
+	Env    Environment `json:"env,omitzero"`
+	Kind   string      `json:"kind"` // test, fuzz or ci
 
 	Ops      []string `json:"ops,omitempty"` // none: all that are configured
 	Quick    bool     `json:"quick,omitempty"`
@@ -132,9 +135,10 @@ type Event struct {
 
 // BaselineRequest stores the latest results and artifact metrics of a project under a tag.
 type BaselineRequest struct {
-	Config   string `json:"config,omitempty"`
-	Tag      string `json:"tag"`
-	Campaign string `json:"campaign,omitempty"` // "": the last complete one
+	Config   string      `json:"config,omitempty"`
+	Tag      string      `json:"tag"`
+	Campaign string      `json:"campaign,omitempty"` // "": the last complete one
+	Env      Environment `json:"env,omitzero"`       // of the caller: that of compilers
 }
 
 // BaselineReply says what a baseline holds.
@@ -154,7 +158,8 @@ type DiffRequest struct {
 	Baseline string `json:"baseline"`          // tag, or path of a JSON report
 	Against  string `json:"against,omitempty"` // campaign; "": the newest finished test or ci campaign
 
-	Threshold *float64 `json:"threshold,omitempty"` // absent: the configuration's
+	Threshold *float64    `json:"threshold,omitempty"` // absent: the configuration's
+	Env       Environment `json:"env,omitzero"`        // of the caller: that of compilers
 }
 
 // DiffReply is the comparison.
@@ -233,13 +238,14 @@ type WorkEvent struct {
 
 // CalibrateRequest fits tolerances to kernels that are known to be right.
 type CalibrateRequest struct {
-	Config     string `json:"config,omitempty"`
-	Python     string `json:"python,omitempty"`
-	Op         string `json:"op"`
-	DType      string `json:"dtype,omitempty"` // "": all that are configured
-	Iterations int    `json:"iterations,omitempty"`
-	Seed       *Seed  `json:"seed,omitempty"`
-	Write      bool   `json:"write,omitempty"` // into gpuemu.toml
+	Config     string      `json:"config,omitempty"`
+	Python     string      `json:"python,omitempty"`
+	Env        Environment `json:"env,omitzero"`
+	Op         string      `json:"op"`
+	DType      string      `json:"dtype,omitempty"` // "": all that are configured
+	Iterations int         `json:"iterations,omitempty"`
+	Seed       *Seed       `json:"seed,omitempty"`
+	Write      bool        `json:"write,omitempty"` // into gpuemu.toml
 }
 
 // CalibrateReply has one entry per dtype.
@@ -285,9 +291,10 @@ type ReportRequest struct {
 	IncludeLint      bool `json:"include_lint,omitempty"`
 	IncludeArtifacts bool `json:"include_artifacts,omitempty"`
 
-	Color   bool `json:"color,omitempty"` // of text
-	Verbose bool `json:"verbose,omitempty"`
-	Width   int  `json:"width,omitempty"` // columns of text; 0: no limit
+	Color   bool        `json:"color,omitempty"` // of text
+	Verbose bool        `json:"verbose,omitempty"`
+	Width   int         `json:"width,omitempty"` // columns of text; 0: no limit
+	Env     Environment `json:"env,omitzero"`    // of the caller: that of compilers
 }
 
 // ExitCodeHeader is the header of a response that carries an exit code.

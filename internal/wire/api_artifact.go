@@ -16,8 +16,9 @@ type LintRequest struct {
 	// PTX is a text to look at instead of files. Kernel is the name of what it holds, which gpuemu.toml may have; else,
 	// and without it, kernels that gpuemu.toml has by their names in the text have its limits, and others the documented
 	// ones.
-	PTX    *string `json:"ptx,omitempty"`
-	Kernel string  `json:"kernel,omitempty"`
+	PTX    *string     `json:"ptx,omitempty"`
+	Kernel string      `json:"kernel,omitempty"`
+	Env    Environment `json:"env,omitzero"` // of the caller: that of compilers
 }
 
 // LintReply is what was found. Metrics are stored under the names of the kernels.

@@ -40,6 +40,7 @@ type CaseForm struct {
 type JudgeRequest struct {
 	Config    string         `json:"config,omitempty"`
 	Python    string         `json:"python,omitempty"`
+	Env       Environment    `json:"env,omitzero"`
 	Shared    string         `json:"shared"`              // absolute path
 	Tolerance *CaseTolerance `json:"tolerance,omitempty"` // instead of the rules of the op
 	Store     string         `json:"store,omitempty"`     // all, failures or none; "": all

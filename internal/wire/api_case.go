@@ -1,17 +1,22 @@
 package wire
 
-import "encoding/json"
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
 
 // This file implements the types of the HTTP API that concern single cases: replaying, shrinking, listing failures, and
 // execution by the client.
 
 // ReproduceRequest runs a case again. Either Seed or Case says which.
 type ReproduceRequest struct {
-	Config string `json:"config,omitempty"` // absolute path of gpuemu.toml; "" for none
-	Seed   *Seed  `json:"seed,omitempty"`   // of a stored case
-	Case   string `json:"case,omitempty"`   // canonical text; needs no store
-	Op     string `json:"op,omitempty"`     // decides where a seed has cases of several ops
-	Python string `json:"python,omitempty"`
+	Config string      `json:"config,omitempty"` // absolute path of gpuemu.toml; "" for none
+	Seed   *Seed       `json:"seed,omitempty"`   // of a stored case
+	Case   string      `json:"case,omitempty"`   // canonical text; needs no store
+	Op     string      `json:"op,omitempty"`     // decides where a seed has cases of several ops
+	Python string      `json:"python,omitempty"`
+	Env    Environment `json:"env,omitzero"`
 }
 
 // ReproduceReply compares what came out now with what is stored.
@@ -45,13 +50,17 @@ type TensorsRequest struct {
 
 // MinimizeRequest looks for a simpler case that fails in the same way.
 type MinimizeRequest struct {
-	Config   string `json:"config,omitempty"`
-	Seed     Seed   `json:"seed"`           // of a stored case, unless Case is given
-	Case     string `json:"case,omitempty"` // canonical text
-	Op       string `json:"op,omitempty"`
-	Strategy string `json:"strategy,omitempty"`  // binary-search-dims, binary-search-values or all; "": all
-	MaxIters int    `json:"max_iters,omitempty"` // executions of the candidate; 0: 100
-	Python   string `json:"python,omitempty"`
+	Config   string      `json:"config,omitempty"`
+	Seed     Seed        `json:"seed"`           // of a stored case, unless Case is given
+	Case     string      `json:"case,omitempty"` // canonical text
+	Op       string      `json:"op,omitempty"`
+	Strategy string      `json:"strategy,omitempty"`  // binary-search-dims, binary-search-values or all; "": all
+	MaxIters int         `json:"max_iters,omitempty"` // executions of the candidate; 0: 100
+	Python   string      `json:"python,omitempty"`
+	Env      Environment `json:"env,omitzero"`
+
+	AnyDType   bool `json:"any_dtype,omitempty"`   // a case of a simpler dtype may come out
+	AnyFailure bool `json:"any_failure,omitempty"` // a case that fails in another way may come out
 }
 
 // MinimizeReply has the case before and after. They are equal where nothing simpler fails.
@@ -59,8 +68,11 @@ type MinimizeReply struct {
 	Original  json.RawMessage `json:"original"`  // verdict.Result, as it fails now
 	Minimized json.RawMessage `json:"minimized"` // verdict.Result, stored under its own seed
 	Case      string          `json:"case"`      // canonical text of the minimized case
-	Executed  int             `json:"executed"`  // cases that were run
-	Unchanged bool            `json:"unchanged"` // nothing smaller fails
+	// Portable is the text of the smallest such case whose inputs follow from its text, so that it replays without this
+	// store; absent where the inputs of the original were given.
+	Portable  string `json:"portable,omitempty"`
+	Executed  int    `json:"executed"`  // cases that were run
+	Unchanged bool   `json:"unchanged"` // nothing smaller fails
 }
 
 // FailuresRequest selects stored failures.
@@ -69,6 +81,25 @@ type FailuresRequest struct {
 	Op         string  `json:"op,omitempty"`
 	SinceHours float64 `json:"since_hours,omitempty"`
 	Limit      int     `json:"limit,omitempty"` // 0: 20
+
+	Env Environment `json:"env,omitzero"` // of the caller: its home bounds the search for gpuemu.toml
+
+	// Open leaves out failures whose case passed later, and all but the newest of one case.
+	Open bool `json:"open,omitempty"`
+	// Marked asks which of the failures are fixed.
+	Marked bool `json:"marked,omitempty"`
+}
+
+// ClearRequest forgets stored failures of one project.
+type ClearRequest struct {
+	Config string      `json:"config,omitempty"` // "": of results that belong to no project
+	Env    Environment `json:"env,omitzero"`     // of the caller: its home bounds the search for gpuemu.toml
+	Op     string      `json:"op,omitempty"`     // "": of all ops
+}
+
+// ClearReply says how many failures were forgotten.
+type ClearReply struct {
+	Cleared int `json:"cleared"`
 }
 
 // ResultsRequest selects stored results, passed ones too.
@@ -81,6 +112,32 @@ type ResultsRequest struct {
 // FailuresReply lists stored failures, newest first, without tensors.
 type FailuresReply struct {
 	Results []json.RawMessage `json:"results"` // verdict.Result
+	// Fixed are the positions of those whose case passed later, where Marked asked for them.
+	Fixed []int `json:"fixed,omitempty"`
+}
+
+// Text is the list as JSON. json.Marshal parses and copies each result once more, which takes as long as to find it.
+func (f *FailuresReply) Text() []byte {
+	out := append([]byte(`{"results":[`), bytes.Join(rawTexts(f.Results), []byte{','})...)
+	if out = append(out, ']'); len(f.Fixed) > 0 {
+		out = append(out, `,"fixed":[`...)
+		for i, at := range f.Fixed {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = strconv.AppendInt(out, int64(at), 10)
+		}
+		out = append(out, ']')
+	}
+	return append(out, '}')
+}
+
+func rawTexts(list []json.RawMessage) [][]byte {
+	out := make([][]byte, len(list))
+	for i, text := range list {
+		out[i] = text
+	}
+	return out
 }
 
 // CasesRequest asks for cases with their inputs, for a client that executes the candidate itself. The answer is, per
@@ -96,10 +153,11 @@ type CasesRequest struct {
 	Shapes   string            `json:"shapes,omitempty"`
 	DTypes   []string          `json:"dtypes,omitempty"`
 	Layouts  []string          `json:"layouts,omitempty"`
-	Dims     map[string][]int  `json:"dims,omitempty"`      // the only sizes of these dimensions
-	Attrs    map[string]string `json:"attrs,omitempty"`     // attributes that are not drawn, as text
-	Case     string            `json:"case,omitempty"`      // canonical text: this case alone
-	Python   string            `json:"python,omitempty"`    // interpreter of the reference, as in submissions
+	Dims     map[string][]int  `json:"dims,omitempty"`   // the only sizes of these dimensions
+	Attrs    map[string]string `json:"attrs,omitempty"`  // attributes that are not drawn, as text
+	Case     string            `json:"case,omitempty"`   // canonical text: this case alone
+	Python   string            `json:"python,omitempty"` // interpreter of the reference, as in submissions
+	Env      Environment       `json:"env,omitzero"`
 	Shared   string            `json:"shared,omitempty"`    // absolute path of a file of the client that takes the images
 	MaxBytes int64             `json:"max_bytes,omitempty"` // of images: the case that reaches it is the last; 0: no limit
 }
@@ -143,9 +201,10 @@ type SubmitHeader struct {
 	Op        string            `json:"op"`
 	Case      string            `json:"case,omitempty"`
 	Seed      *Seed             `json:"seed,omitempty"`
-	DType     string            `json:"dtype,omitempty"`     // of a case of given inputs; "": that of the inputs
-	Kwargs    map[string]string `json:"kwargs,omitempty"`    // attributes
-	Python    string            `json:"python,omitempty"`    // interpreter of the reference
+	DType     string            `json:"dtype,omitempty"`  // of a case of given inputs; "": that of the inputs
+	Kwargs    map[string]string `json:"kwargs,omitempty"` // attributes
+	Python    string            `json:"python,omitempty"` // interpreter of the reference
+	Env       Environment       `json:"env,omitzero"`
 	Shared    string            `json:"shared,omitempty"`    // absolute path of the file that the image lies in
 	Bytes     []int64           `json:"bytes,omitempty"`     // begin and end of the image in that file
 	Failure   *CaseFailure      `json:"failure,omitempty"`   // instead of outputs

@@ -58,11 +58,12 @@ type EmulateReply struct {
 
 // CompileRequest is a CUDA C++ source to compile for the emulator.
 type CompileRequest struct {
-	Source   *string  `json:"source,omitempty"`   // text, or
-	File     string   `json:"file,omitempty"`     // absolute path of a .cu file
-	Arch     string   `json:"arch,omitempty"`     // "": sm_80
-	Flags    []string `json:"flags,omitempty"`    // further arguments of the compiler
-	Compiler string   `json:"compiler,omitempty"` // nvcc or clang; "": nvcc where it is installed, else clang
+	Source   *string     `json:"source,omitempty"`   // text, or
+	File     string      `json:"file,omitempty"`     // absolute path of a .cu file
+	Arch     string      `json:"arch,omitempty"`     // "": sm_80
+	Flags    []string    `json:"flags,omitempty"`    // further arguments of the compiler
+	Compiler string      `json:"compiler,omitempty"` // nvcc or clang; "": nvcc where it is installed, else clang
+	Env      Environment `json:"env,omitzero"`       // of the caller: that of compilers
 }
 
 // CompileReply is the module.

@@ -13,6 +13,7 @@ type GradientsHeader struct {
 	Case      string            `json:"case,omitempty"`
 	Kwargs    map[string]string `json:"kwargs,omitempty"` // attributes
 	Python    string            `json:"python,omitempty"`
+	Env       Environment       `json:"env,omitzero"`
 	Tolerance *CaseTolerance    `json:"tolerance,omitempty"` // instead of the bound of honest code
 }
 

@@ -14,6 +14,7 @@ type ShrinkRequest struct {
 	Tried    map[string]bool `json:"tried,omitempty"`
 	Strategy string          `json:"strategy,omitempty"`  // binary-search-dims or all; "": all
 	MaxIters int             `json:"max_iters,omitempty"` // cases that may be proposed; 0: 100
+	AnyDType bool            `json:"any_dtype,omitempty"` // cases of simpler dtypes are proposed, too
 }
 
 // ShrinkReply has the next case, or none where the search is over.

@@ -72,3 +72,17 @@ func TestEventJSON(t *testing.T) {
 		t.Errorf("Error() = %q, want %q", text, "m")
 	}
 }
+
+// A list of results is what json.Marshal makes of it.
+func TestFailuresReplyText(t *testing.T) {
+	one, two := json.RawMessage(`{"op":"a"}`), json.RawMessage("[1,2]")
+	for _, list := range [][]json.RawMessage{{}, {one}, {one, two}} {
+		for _, fixed := range [][]int{nil, {0}, {0, 1}} {
+			reply := &FailuresReply{Results: list, Fixed: fixed}
+			want, err := json.Marshal(reply)
+			if got := reply.Text(); err != nil || string(got) != string(want) {
+				t.Errorf("Text() = %s, want %s (%v)", got, want, err)
+			}
+		}
+	}
+}
