@@ -74,18 +74,27 @@ func readHello(r io.Reader, proto uint16) error {
 
 // readFrame reads one message. io.EOF means that the stream ended between two messages.
 func readFrame(r io.Reader, limit int64) ([]byte, error) {
-	var head [frameHeader]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	n, err := readHead(r, limit)
+	if err != nil {
 		return nil, err
 	}
+	return readBody(r, n)
+}
+
+// readHead reads what stands before a message and returns its length.
+func readHead(r io.Reader, limit int64) (int, error) {
+	var head [frameHeader]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, err
+	}
 	if head[0] != frameMessage {
-		return nil, fmt.Errorf("frame of type %#02x, want %#02x: %w", head[0], frameMessage, ErrProtocol)
+		return 0, fmt.Errorf("frame of type %#02x, want %#02x: %w", head[0], frameMessage, ErrProtocol)
 	}
 	n := binary.BigEndian.Uint64(head[1:])
 	if n > uint64(limit) {
-		return nil, fmt.Errorf("frame of %d bytes, at most %d are allowed: %w", n, limit, ErrTooLarge)
+		return 0, fmt.Errorf("frame of %d bytes, at most %d are allowed: %w", n, limit, ErrTooLarge)
 	}
-	return readBody(r, int(n))
+	return int(n), nil
 }
 
 // readBody reads n bytes into a buffer that grows with what has arrived.

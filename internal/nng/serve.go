@@ -41,8 +41,14 @@ type Options struct {
 	MaxConcurrent    int
 	HandshakeTimeout time.Duration
 	WriteTimeout     time.Duration
+	Patience         time.Duration // see Pace
 	CacheCount       int
 	CacheBytes       int
+
+	// Admit, where there is one, is asked before a message of n bytes is read. The result is called when the request is
+	// answered. With an error Refuse makes the reply, and the connection ends.
+	Admit  func(n int64) (release func(), err error)
+	Refuse func(err error) []byte
 
 	// OnPanic makes the reply of a request whose handler panicked. Without it the reply is empty.
 	OnPanic func(value any, stack []byte) []byte
@@ -55,6 +61,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxConcurrent, MaxConcurrent)
 	setDefault(&o.HandshakeTimeout, HandshakeTimeout)
 	setDefault(&o.WriteTimeout, WriteTimeout)
+	setDefault(&o.Patience, Patience)
 	setDefault(&o.CacheCount, CacheCount)
 	setDefault(&o.CacheBytes, CacheBytes)
 	return o
@@ -75,12 +82,14 @@ type server struct {
 	opt     Options
 	cancel  context.CancelCauseFunc
 	writing sync.Mutex // held while a reply is written
+	pace    *Pace      // of the message that is being read; nil between two. It belongs to the reader
 
 	mu      sync.Mutex
 	freed   sync.Cond // signalled when a request ends
 	running int       // guarded by mu, as all below
 	bytes   int64     // of the bodies of running requests
 	seen    *memory
+	stopped bool // nothing more is read: deadlines stay as they are
 }
 
 // Serve answers the requests of one connection until the peer closes it, then closes it as well. It returns nil when
@@ -104,7 +113,7 @@ func Serve(conn net.Conn, h func(ctx context.Context, body []byte) []byte, opt O
 		return err
 	}
 	// Reading comes first: a peer that says nothing, or something else, gets no answer.
-	in := bufio.NewReader(conn)
+	in := bufio.NewReader(paced{s})
 	if err := readHello(in, protoReq); err != nil {
 		return err
 	}
@@ -119,7 +128,7 @@ func Serve(conn net.Conn, h func(ctx context.Context, body []byte) []byte, opt O
 	s.cancel = cancel
 	defer s.stopReading()()
 	err := s.read(ctx, in)
-	if errors.Is(err, os.ErrDeadlineExceeded) { // only Stop sets one for reading
+	if s.isStopped() && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrTooSlow)) {
 		err = nil
 	} else {
 		cancel(err)
@@ -143,6 +152,9 @@ func (s *server) stopReading() func() {
 		defer close(ended)
 		select {
 		case <-s.opt.Stop:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.stopped = true
 			s.conn.SetReadDeadline(time.Unix(1, 0)) // fails on a closed connection only, which interrupts as well
 		case <-done:
 		}
@@ -150,31 +162,105 @@ func (s *server) stopReading() func() {
 	return func() { close(done); <-ended }
 }
 
+func (s *server) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopped
+}
+
+// readBy sets the deadline for reading, unless the reader is interrupted.
+func (s *server) readBy(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return nil
+	}
+	return s.conn.SetReadDeadline(t)
+}
+
+// paced is the connection as the reader sees it: within a message the peer has to go on.
+type paced struct{ *server }
+
+func (p paced) Read(b []byte) (int, error) {
+	if p.pace == nil {
+		return p.conn.Read(b)
+	}
+	return p.pace.Read(p.conn, b)
+}
+
+// request is a message that was read.
+type request struct {
+	key          key
+	header, body []byte
+	release      func() // gives back what Admit gave
+}
+
 // read reads requests and starts their handlers until the stream ends.
-func (s *server) read(ctx context.Context, in io.Reader) error {
+func (s *server) read(ctx context.Context, in *bufio.Reader) error {
 	for {
-		msg, err := readFrame(in, s.opt.MaxMessage)
+		r, err := s.next(in)
 		if err != nil {
 			return err
 		}
-		header, body, err := split(msg)
-		if err != nil {
-			return err
-		}
-		if header == nil {
+		if r.header == nil {
+			r.release()
 			continue
 		}
-		key := s.seen.key(header, body)
+		r.key = s.seen.key(r.header, r.body)
 		s.mu.Lock()
-		reply, fresh := s.seen.begin(key)
+		reply, fresh := s.seen.begin(r.key)
 		s.mu.Unlock()
-		switch {
-		case fresh:
-			s.admit(int64(len(body)), false)
-			go s.run(ctx, key, header, body)
-		case reply != nil:
-			s.write(header, reply)
+		if fresh {
+			s.admit(int64(len(r.body)), false)
+			go s.run(ctx, r)
+			continue
 		}
+		r.release()
+		if reply != nil {
+			s.write(r.header, reply)
+		}
+	}
+}
+
+// next reads one message. A peer may say nothing for as long as it likes before it, not within it.
+func (s *server) next(in *bufio.Reader) (*request, error) {
+	if _, err := in.Peek(1); err != nil {
+		return nil, err
+	}
+	s.pace = NewPace(s.opt.Patience, s.readBy)
+	n, err := readHead(in, s.opt.MaxMessage)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{release: func() {}}
+	if s.opt.Admit != nil {
+		if r.release, err = s.opt.Admit(int64(n)); err != nil {
+			s.refuse(in, n, err)
+			return nil, err
+		}
+	}
+	msg, err := readBody(in, n)
+	if err == nil {
+		r.header, r.body, err = split(msg)
+	}
+	if err == nil {
+		err = s.pace.End()
+	}
+	if s.pace = nil; err != nil {
+		r.release()
+		return nil, err
+	}
+	return r, nil
+}
+
+// refuse answers a message of n bytes that is not read: of it no more is needed than the header.
+func (s *server) refuse(in *bufio.Reader, n int, why error) {
+	begin := make([]byte, min(n, 4*(maxHops+1)))
+	if _, err := io.ReadFull(in, begin); err != nil || s.opt.Refuse == nil {
+		return
+	}
+	if header, _, err := split(begin); err == nil && header != nil {
+		s.write(header, s.opt.Refuse(why))
 	}
 }
 
@@ -192,15 +278,16 @@ func (s *server) admit(n int64, drain bool) {
 }
 
 // run executes and answers one request.
-func (s *server) run(ctx context.Context, key key, header, body []byte) {
-	reply := s.call(ctx, body)
+func (s *server) run(ctx context.Context, r *request) {
+	reply := s.call(ctx, r.body)
 	s.mu.Lock()
-	s.seen.end(key, reply)
+	s.seen.end(r.key, reply)
 	s.mu.Unlock()
-	s.write(header, reply)
+	s.write(r.header, reply)
+	r.release()
 	s.mu.Lock()
 	s.running--
-	s.bytes -= int64(len(body))
+	s.bytes -= int64(len(r.body))
 	s.mu.Unlock()
 	s.freed.Broadcast()
 }
