@@ -73,7 +73,7 @@ func (r *scriptRunner) startServer(ctx context.Context, l *lease[*forkServer]) e
 	}
 	if err != nil || !reply.OK || reply.Version != protocolVersion {
 		if s.proc.killedFromOutside() {
-			err = s.proc.state().failure("the fork server", r.spec.Limits)
+			err = s.lost(r.spec.Limits)
 		} else {
 			err = nil
 			r.fork.Store(false)
@@ -186,10 +186,10 @@ func (s *forkServer) receive(deadline time.Time) (*serverReply, error) {
 
 // fork starts a script with the given standard files.
 func (s *forkServer) fork(
-	script string, memory int64, working *Working, deadline time.Time, files []*os.File,
+	script string, working *Working, deadline time.Time, files []*os.File,
 ) (execution, error) {
 	header := appendString([]byte(`{"script":`), script)
-	header = append(appendWorking(fmt.Appendf(header, `,"memory":%d`, memory), working), '}')
+	header = append(appendWorking(header, working), '}')
 	fds := make([]int, len(files))
 	for i, f := range files {
 		fds[i] = int(f.Fd())
@@ -204,7 +204,7 @@ func (s *forkServer) fork(
 	switch {
 	case err != nil && isPipeEnd(err):
 		s.end()
-		return nil, s.lost()
+		return nil, s.lost(Limits{})
 	case err != nil:
 		return nil, err
 	case !reply.OK || reply.PID <= 1:
@@ -216,9 +216,9 @@ func (s *forkServer) fork(
 }
 
 // lost is the failure of a call whose server ended before it had started the script. Whatever ended it, the script did
-// not; it may be running all the same, with the files it was given, so that a second try needs new ones.
-func (s *forkServer) lost() *Failure {
-	f := s.proc.state().failure("the fork server", Limits{})
+// not: it begins after the server has said its pid.
+func (s *forkServer) lost(limits Limits) *Failure {
+	f := s.proc.state().failure("the fork server", limits)
 	f.Reason, f.Msg = verdict.WorkerLost, f.Msg+" before it started the script"
 	return f
 }
@@ -231,17 +231,23 @@ type forked struct {
 	end  exitState
 }
 
-// wait waits for the server's word.
+// wait waits for the server's word, and ends what left the script's group.
 func (f *forked) wait(s *forkServer) {
 	defer close(f.done)
 	reply, err := s.receive(time.Time{})
 	if err != nil || !reply.OK {
 		killGroup(f.pid) // the server is gone: nobody else ends its child
 		s.proc.kill()
-		f.end = exitState{signal: syscall.SIGKILL}
+		<-s.proc.done
+		f.end = s.proc.state()
+		f.end.signal, f.end.code = syscall.SIGKILL, 0 // whatever the server's end was
 		return
 	}
+	s.proc.family.sweep()
 	f.end = exitState{code: reply.Exit, signal: syscall.Signal(reply.Signal)}
+	if f.end.signal != 0 {
+		f.end.memory, f.end.oom = s.proc.family.overMemory(), s.proc.family.machineOOM()
+	}
 }
 
 // kill ends the script's group. Once the server has reported the end it has done so itself, and may reap the pid soon.

@@ -37,6 +37,9 @@ type replyHeader struct {
 	TimeNS   int64    `json:"time_ns"`
 	Modified []string `json:"modified"`
 
+	// Launch, where set, makes it no reply but a launch that is to be executed meanwhile, on the tensors of the image.
+	Launch json.RawMessage `json:"launch"`
+
 	Reason  string `json:"reason"` // where not ok
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
@@ -58,7 +61,7 @@ func parseReplyHeader(b []byte) (*replyHeader, error) {
 	switch {
 	case h.Image < 0 || h.TimeNS < 0:
 		return nil, fmt.Errorf("image %d and time_ns %d must not be negative", h.Image, h.TimeNS)
-	case h.OK:
+	case h.OK, h.Launch != nil:
 		return &h, nil
 	case !slices.Contains(workerReasons, verdict.Reason(h.Reason)):
 		return nil, fmt.Errorf("reason %q is none of the protocol", h.Reason)
@@ -74,13 +77,8 @@ func (h *replyHeader) failure(limits Limits) *Failure {
 	}
 	if f.Reason == verdict.MemoryLimit {
 		f.Reason = verdict.Raised // without a limit of ours it is an exception like any other
-		if limits.Memory > 0 {
-			f.Reason = verdict.MemoryLimit
-			f.Hint = fmt.Sprintf("the limit is %d bytes of address space, the interpreter and its libraries included",
-				limits.Memory)
-		}
 	}
-	return f
+	return f.withMemory(limits, f.Msg)
 }
 
 // time is what the worker says it spent in the user's code, if anything.
@@ -117,11 +115,15 @@ func frame(header []byte) []byte {
 }
 
 // loadHeader is the first request to a worker. file and function are "" for a worker that is a program of its own.
-func loadHeader(id uint64, file, function string) []byte {
+// library, where it is not "", is the directory of the Python client, with which launches are sent back.
+func loadHeader(id uint64, file, function, library string) []byte {
 	b := fmt.Appendf(nil, `{"type":"load","id":%d,"version":%d,"file":`, id, protocolVersion)
 	b = appendString(b, file)
 	b = append(b, `,"function":`...)
 	b = appendString(b, function)
+	if library != "" {
+		b = appendString(append(b, `,"emulate":`...), library)
+	}
 	return append(b, '}')
 }
 

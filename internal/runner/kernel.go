@@ -3,6 +3,7 @@ package runner
 // This file implements kernels that the emulator executes: a launch per call, and what was found in it.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type KernelSpec struct {
 	Workers int             // blocks at once; 0: one per processor
 	Pool    *emulation.Pool // of memory for launches; nil: no limit
 	Timeout time.Duration
+	Memory  int64                                 // bytes of a launch that names none itself; 0: the usual limit
 	Tools   func(context.Context) *cudatool.Tools // nil: those that are installed
 }
 
@@ -158,13 +160,16 @@ func (r *kernelRunner) program(ctx context.Context) (*ptxvm.Program, error) {
 	if find == nil {
 		find = cudatool.Find
 	}
-	out, err := find(ctx).Compile(ctx, cudatool.Request{Source: r.abs(source), Arch: l.Arch, Flags: l.Flags})
+	out, err := find(ctx).Compile(ctx,
+		cudatool.Request{Source: r.abs(source), Arch: l.Arch, Flags: l.Flags, TextOnly: true})
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
 		r.refusal = refusal(relative(err, source))
-		r.refusal.Reason = verdict.NotStarted
+		if r.refusal.Reason = verdict.NotStarted; diag.CodeOf(err) == cudatool.Refused {
+			r.refusal.Reason = verdict.NotCompiled
+		}
 		return nil, r.refusal
 	}
 	if err := r.load(verdict.CompiledFrom+source, string(out.PTX)); err != nil {
@@ -224,17 +229,16 @@ func (r *kernelRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 // launch executes the kernel.
 func (r *kernelRunner) launch(ctx context.Context, prog *ptxvm.Program, l *launch, reply *Reply) error {
 	c := r.spec.Launch
-	limited, cancel := context.WithTimeout(ctx, r.spec.Timeout)
-	defer cancel()
-	doc, err := emulation.Run(limited, prog, &l.Case, emulation.Options{Checks: c.Look, Schedules: c.Schedules,
-		Budget: c.Budget, Memory: c.Memory, Pool: r.spec.Pool, Workers: r.spec.Workers})
+	doc, err := emulation.Run(ctx, prog, &l.Case, emulation.Options{Checks: c.Look, Schedules: c.Schedules,
+		Budget: c.Budget, Memory: cmp.Or(c.Memory, r.spec.Memory), Pool: r.spec.Pool, Workers: r.spec.Workers,
+		Timeout: r.spec.Timeout})
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case limited.Err() != nil:
-		return &Failure{Reason: verdict.OverBudget, Msg: fmt.Sprintf("the emulator stopped %s after %s", prog.Kernel.Name,
-			r.spec.Timeout), Hint: "set timeout of the op, or use smaller shapes"}
+	case errors.Is(err, emulation.ErrTimeout):
+		return &Failure{Reason: verdict.TimedOut, Msg: fmt.Sprintf("the emulator stopped %s after %s", prog.Kernel.Name,
+			r.spec.Timeout), Hint: "an endless loop? else raise timeout of the op, or use smaller shapes"}
 	case diag.CodeOf(err) == ptxvm.Budget:
 		return &Failure{Reason: verdict.OverBudget, Msg: err.Error(),
 			Hint: "an endless loop? else set budget, or use smaller shapes"}
@@ -248,7 +252,9 @@ func (r *kernelRunner) launch(ctx context.Context, prog *ptxvm.Program, l *launc
 			reply.Dropped += len(doc.Findings) - i
 			break
 		}
-		reply.Findings = append(reply.Findings, findingOf(prog.File.Name, &doc.Findings[i]))
+		f := findingOf(prog.File.Name, &doc.Findings[i])
+		f.Sentence += l.otherFormat(&doc.Findings[i])
+		reply.Findings = append(reply.Findings, f)
 	}
 	return nil
 }
@@ -266,6 +272,19 @@ func (r *kernelRunner) unlaunched(l *launch, reply *Reply) {
 					l.Grid[1], l.Grid[2], a.Name, a.Shape.Elems())})
 		}
 	}
+}
+
+// otherFormat is what to add to an access out of bounds whose elements are wider than those of the tensor: a kernel
+// that is written for another number format than the case has reaches twice as far as the tensor. "": nothing.
+func (c *launch) otherFormat(f *emulation.Finding) string {
+	for i := range c.Args {
+		a := &c.Args[i]
+		if a.Name == f.Buffer && a.DType.IsFloat() && f.Element > a.DType.Size() {
+			return fmt.Sprintf("; the kernel accesses %d bytes where an element of %s (%s) has %d: dtypes should name the "+
+				"number format that it is written for", f.Element, a.Name, a.DType, a.DType.Size())
+		}
+	}
+	return ""
 }
 
 // findingOf is a finding of the emulator in the form of results.

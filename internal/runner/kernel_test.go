@@ -425,7 +425,7 @@ func TestKernelTimeout(t *testing.T) {
 	}
 	r.(*kernelRunner).spec.Timeout = time.Millisecond
 	_, err = r.Run(t.Context(), scaleCall(1))
-	wantFailure(t, err, verdict.OverBudget, "the emulator stopped spin after 1ms")
+	wantFailure(t, err, verdict.TimedOut, "the emulator stopped spin after 1ms")
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err = r.Run(gone, scaleCall(1)); !errors.Is(err, context.Canceled) {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -161,27 +162,105 @@ func TestGrandchildrenAreKilled(t *testing.T) {
 			}
 		}
 	})
-	t.Run("own session", func(t *testing.T) { // nobody can find it; but it must not hang the call
-		t.Parallel()
-		end := func(text string) {
+}
+
+// TestEscapedProcessesAreKilled: children that start a session of their own, also as daemons do (their parent ends,
+// their environment is empty), are gone when the call is over, and do not hang it.
+func TestEscapedProcessesAreKilled(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nothing but Linux finds processes that left their group")
+	}
+	escape := map[string]string{
+		"session": "import os, sys, time\npid = os.fork()\nif pid == 0:\n    os.setsid()\n    time.sleep(60)\n" +
+			"    os._exit(0)\nprint(pid, file=sys.stderr, flush=True)\n",
+		"daemon": "import os, sys, time\npid = os.fork()\nif pid == 0:\n    os.setsid()\n    pid = os.fork()\n" +
+			"    if pid == 0:\n        os.execve(sys.executable, ['python', '-c', 'import time; time.sleep(60)'], {})\n" +
+			"    print(pid, file=sys.stderr, flush=True)\n    os._exit(0)\nos.waitpid(pid, 0)\n",
+	}
+	end := map[verdict.Reason]string{"": "json.dump(encode_tensor(x), sys.stdout)", verdict.TimedOut: "time.sleep(60)",
+		verdict.Raised: "os._exit(7)"}
+	limits := func(reason verdict.Reason) Limits {
+		if reason == verdict.TimedOut {
+			return Limits{Timeout: 2 * time.Second} // enough to print the pid on a busy machine
+		}
+		return Limits{}
+	}
+	run := func(t *testing.T, r Runner, reason verdict.Reason) {
+		within(t, 60*time.Second, func() {
+			text := ""
+			if reason == "" {
+				text = mustRun(t, r, small(t)).Stderr
+			} else {
+				text = fails(t, r, small(t), reason).Stderr
+			}
 			for _, pid := range pids(t, text) {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // our own: printed by the script below
+				if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) { // reaped, too
+					t.Errorf("process %d is still there: %v", pid, err)
+				}
+			}
+		})
+	}
+	for name, source := range escape {
+		for reason, last := range end {
+			t.Run(name+" "+string(reason), func(t *testing.T) {
+				t.Parallel() // most of the time is waiting
+				both(t, documented+source+last, Spec{Limits: limits(reason)}, func(t *testing.T, r Runner) {
+					run(t, r, reason)
+				})
+				if reason == "" {
+					return // a worker may have helpers from one call to the next
+				}
+				body := strings.ReplaceAll(source+last, "\n", "\n    ")
+				run(t, function(t, "def f(inputs):\n    "+body, Spec{Limits: limits(reason)}), reason)
+			})
+		}
+	}
+	t.Run("close", func(t *testing.T) {
+		body := strings.ReplaceAll(escape["daemon"], "\n", "\n    ")
+		r := function(t, "def f(inputs):\n    "+body+"return inputs['x']", Spec{})
+		text := mustRun(t, r, small(t)).Stderr
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range pids(t, text) {
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("process %d outlives its runner: %v", pid, err)
 			}
 		}
-		escape := "import os, sys, time\npid = os.fork()\nif pid == 0:\n    os.setsid()\n" +
-			"    time.sleep(60)\n    os._exit(0)\n" +
-			"print(pid, file=sys.stderr, flush=True)\ntime.sleep(0.2)\n"
-		both(t, documented+reply+escape, Spec{}, func(t *testing.T, r Runner) {
-			within(t, 30*time.Second, func() {
-				got := mustRun(t, r, small(t))
-				wantFloats(t, got, 1, 2, 3)
-				end(got.Stderr)
-			})
-		})
-		body := strings.ReplaceAll(escape, "\n", "\n    ")
-		r := function(t, "def f(inputs):\n    "+body+"os._exit(7)", Spec{})
-		within(t, 30*time.Second, func() { end(fails(t, r, small(t), verdict.Raised, "exited with status 7").Stderr) })
 	})
+}
+
+// TestFamiliesAreApart: the end of one runner's process leaves the helpers of another alone, and children that no
+// runner has started.
+func TestFamiliesAreApart(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nothing but Linux finds processes that left their group")
+	}
+	own := exec.Command("sleep", "60")
+	own.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := own.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = own.Process.Kill()
+		_ = own.Wait() // killed
+	}()
+	helper := function(t, "import os, sys, time\ndef f(inputs):\n    pid = os.fork()\n    if pid == 0:\n"+
+		"        os.setsid()\n        pid = os.fork()\n        if pid == 0: time.sleep(60)\n"+
+		"        print(pid, file=sys.stderr, flush=True)\n        os._exit(0)\n    os.waitpid(pid, 0)\n"+
+		"    return inputs['x']", Spec{})
+	living := append(pids(t, mustRun(t, helper, small(t)).Stderr), own.Process.Pid)
+	other := function(t, "def f(inputs): return inputs['x']", Spec{})
+	mustRun(t, other, small(t))
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range living {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || bytes.Contains(b, []byte(") Z ")) {
+			t.Errorf("process %d is gone: %q, %v", pid, b, err)
+		}
+	}
 }
 
 func TestForkBomb(t *testing.T) {
@@ -215,7 +294,7 @@ func TestKilledFromOutside(t *testing.T) {
 		r := script(t, documented+"import os, time\nprint(os.getpid(), file=sys.stderr, flush=True)\n"+
 			"os.kill(os.getppid(), 9)\ntime.sleep(60)", Spec{})
 		within(t, 60*time.Second, func() {
-			f := fails(t, r, small(t), verdict.WorkerLost)
+			f := fails(t, r, small(t), verdict.Killed)
 			for _, pid := range pids(t, f.Stderr) {
 				if !gone(pid) {
 					t.Errorf("process %d is still there", pid)
@@ -244,7 +323,7 @@ func TestServerEndsByItself(t *testing.T) {
 	}
 	s := &forkServer{proc: proc, conn: ours, reader: bufio.NewReader(ours)}
 	defer s.close()
-	_, err = s.fork("nothing.py", 0, nil, time.Now().Add(30*time.Second), nil)
+	_, err = s.fork("nothing.py", nil, time.Now().Add(30*time.Second), nil)
 	var f *Failure
 	if !errors.As(err, &f) || f.Reason != verdict.WorkerLost ||
 		!strings.Contains(f.Msg, "exited with status 3 before it started the script") {

@@ -26,7 +26,8 @@ const exitGrace = 200 * time.Millisecond
 type exitState struct {
 	code   int            // exit status
 	signal syscall.Signal // 0: it exited
-	oom    bool           // the kernel ended some process for want of memory while this one lived
+	memory bool           // the kernel ended processes of the family because they had more memory than allowed
+	oom    bool           // the kernel ended some process of the machine for want of memory while this one lived
 }
 
 // execution is a running process, ours or one of the fork server.
@@ -45,8 +46,8 @@ type process struct {
 	mu     sync.Mutex
 	reaped bool // guarded by mu; the pid may belong to somebody else from then on
 
-	end  exitState // set before done is closed
-	ooms uint64    // of the machine when the process was started
+	end    exitState // set before done is closed
+	family *family
 }
 
 // command is what start starts.
@@ -61,27 +62,27 @@ type command struct {
 // start starts a process as the leader of a new group.
 func start(spec *Spec, c command) (*process, error) {
 	cmd := &exec.Cmd{
-		Path: c.argv[0], Args: c.argv, Dir: spec.Dir, Env: append(os.Environ(), spec.Env...),
+		Path: c.argv[0], Args: c.argv, Dir: spec.Dir, Env: append(spec.environment(), spec.Env...),
 		ExtraFiles: c.extra, SysProcAttr: processAttributes(!c.outlivesUs),
 	}
 	if c.stdin != nil {
 		cmd.Stdin = c.stdin
 	}
 	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
-	p := &process{cmd: cmd, done: make(chan struct{}), ooms: oomKills()}
+	p := &process{cmd: cmd, done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
 	if err := cmd.Start(); err != nil {
+		p.family.close()
 		return nil, err
 	}
 	p.pid = cmd.Process.Pid
-	if spec.Limits.Memory > 0 && !c.outlivesUs {
-		limitMemory(p.pid, spec.Limits.Memory)
-	}
+	p.family.adopt(p.pid, spec.Limits.Memory)
 	go p.wait()
 	return p, nil
 }
 
-// wait waits for the end of the process and ends what is left of its group. Where the system allows, the group is ended
-// while the process is still a zombie: its number is not free then, and the signal can hit nobody else.
+// wait waits for the end of the process and ends what is left of its group and of its family. Where the system allows,
+// the group is ended while the process is still a zombie: its number is not free then, and the signal can hit nobody
+// else.
 func (p *process) wait() {
 	held := awaitZombie(p.pid)
 	if !held {
@@ -96,10 +97,11 @@ func (p *process) wait() {
 	p.mu.Unlock()
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		p.end.signal = ws.Signal()
-		p.end.oom = oomKills() > p.ooms
+		p.end.memory, p.end.oom = p.family.overMemory(), p.family.machineOOM()
 	} else {
 		p.end.code = p.cmd.ProcessState.ExitCode()
 	}
+	p.family.close()
 	close(p.done)
 }
 
@@ -129,24 +131,21 @@ func isDone(ex execution) bool {
 
 // failure says what an end that we did not cause means for the case. who is "the script" or "the worker".
 func (s exitState) failure(who string, limits Limits) *Failure {
+	name := signalName(s.signal)
 	switch {
+	case s.memory:
+		return overMemory(who+" was ended by the kernel ("+name+"): it needed more memory than allowed", limits)
+	case s.signal == syscall.SIGKILL && s.oom:
+		return &Failure{Reason: verdict.WorkerLost,
+			Msg:  fmt.Sprintf("%s was killed (%s) while the kernel ended processes for want of memory", who, name),
+			Hint: "run fewer at once (--parallel) or smaller cases"}
 	case s.signal == syscall.SIGKILL || s.signal == syscall.SIGTERM:
-		f := &Failure{Reason: verdict.WorkerLost,
-			Msg:  fmt.Sprintf("%s was killed from outside (%s)", who, signalName(s.signal)),
-			Hint: "run the case again; if it happens again, look at what ends processes here, the kernel's log first"}
-		if s.oom {
-			f.Msg = fmt.Sprintf("%s was killed (%s) while the kernel ended processes for want of memory",
-				who, signalName(s.signal))
-			f.Hint = "run fewer at once (--parallel) or smaller cases"
-		}
-		return f
+		return &Failure{Reason: verdict.Killed,
+			Msg: fmt.Sprintf("%s was ended by %s, which gpuemu did not send", who, name),
+			Hint: "look for code that ends its own process; if there is none, for what ends processes here, such as a " +
+				"job scheduler"}
 	case s.signal != 0:
-		f := &Failure{Reason: verdict.Crashed, Msg: fmt.Sprintf("%s crashed: %s", who, signalName(s.signal))}
-		if limits.Memory > 0 {
-			f.Hint = fmt.Sprintf("the memory limit is %d bytes of address space: code that does not expect it crashes",
-				limits.Memory)
-		}
-		return f
+		return &Failure{Reason: verdict.Crashed, Msg: fmt.Sprintf("%s crashed: %s", who, name)}
 	case s.code == 0:
 		return &Failure{Reason: verdict.Raised, Msg: who + " exited with status 0 instead of replying"}
 	default:

@@ -1,6 +1,6 @@
 package runner
 
-// This file implements what Linux has for processes: limits of another process, waiting without reaping, memfd.
+// This file implements what Linux has for processes: waiting without reaping, the count of the OOM killer, memfd.
 
 import (
 	"bytes"
@@ -30,11 +30,6 @@ func awaitZombie(pid int) bool {
 			return err == nil
 		}
 	}
-}
-
-// limitMemory limits the address space of a child that has just started. A child that is gone already needs none.
-func limitMemory(pid int, limit int64) {
-	_ = unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: uint64(limit), Max: uint64(limit)}, nil)
 }
 
 // oomKills is how many processes the kernel has ended for want of memory since it was started.

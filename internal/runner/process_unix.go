@@ -15,11 +15,22 @@ func processAttributes(bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{
 // awaitZombie says that a process must be waited for in the ordinary way.
 func awaitZombie(int) bool { return false }
 
-// limitMemory does nothing: no other process can be limited, and macOS does not enforce RLIMIT_AS.
-func limitMemory(int, int64) {}
+// cgroups is nothing: only Linux has them.
+type cgroups struct{}
 
-// oomKills is not known.
-func oomKills() uint64 { return 0 }
+func delegatedCgroups() *cgroups { return nil }
+
+// family limits and finds nothing: no other process can be limited, macOS does not enforce RLIMIT_DATA, and orphans are
+// children of launchd. The process group is all that is ended.
+type family struct{}
+
+func newFamily(*cgroups, int64) *family { return &family{} }
+
+func (f *family) adopt(int, int64) {}
+func (f *family) overMemory() bool { return false }
+func (f *family) machineOOM() bool { return false }
+func (f *family) sweep()           {}
+func (f *family) close()           {}
 
 // newImage returns an empty file in dir that has no name any more.
 func newImage(dir string) (*os.File, error) {

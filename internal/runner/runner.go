@@ -9,10 +9,14 @@ package runner
 
 import (
 	"context"
+	"os"
+	"slices"
 	"sync"
 	"time"
 
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/emulation"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
@@ -101,25 +105,53 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.Msg }
 
+// Lost reports whether a signal that gpuemu did not send ended the process, so that another try may end otherwise.
+func (f *Failure) Lost() bool { return f.Reason == verdict.WorkerLost || f.Reason == verdict.Killed }
+
 // Spec says what to execute and how.
 type Spec struct {
 	// Target is file.py:function, worker:COMMAND, builtin:NAME or the path of a script.
 	Target string
 	Python string   // interpreter for Python targets
 	Dir    string   // working directory; relative paths of Target are relative to it
+	Base   []string // environment as NAME=value; nil: that of the process
 	Env    []string // additional NAME=value
 	Raw    bool     // bf16 and fp8 arrive as unsigned integers
 	Slots  int      // processes at once; at least 1
 	RunDir string   // private directory for files of this run
 	Limits Limits
+	// Emulator, where set, executes the launches of Triton kernels that a function makes, in place of a GPU.
+	Emulator Emulator
+
+	cgroups *cgroups // nil: those that are delegated to us
 }
+
+// Emulator executes launches of compiled kernels on the CPU.
+type Emulator interface {
+	// Launch executes the launch of a header (docs/formats/http.md) on the tensors of a safetensors image, and returns
+	// what was found and the tensors that the kernel wrote. An error is a launch that cannot be, not one that goes wrong.
+	Launch(ctx context.Context, header, image []byte) (*emulation.Document, []tensor.Named, error)
+}
+
+// environment is what processes are started with, before Env.
+func (s *Spec) environment() []string {
+	if s.Base == nil {
+		return os.Environ()
+	}
+	return slices.Clone(s.Base)
+}
+
+// path is where programs are looked for that are named without a directory.
+func (s *Spec) path() string { return cudatool.Lookup(s.environment(), "PATH") }
 
 // Limits of one call. Zero values mean the defaults.
 type Limits struct {
 	Timeout time.Duration // from the first byte of the request to the last of the reply
-	Memory  int64         // bytes of address space per process; 0: no limit
-	Output  int64         // bytes of a reply
-	Stderr  int           // bytes kept of what was printed
+	// Memory is how many bytes a slot has: all its processes together where cgroup v2 is delegated to us, else each
+	// process for what is its own (RLIMIT_DATA). 0: no limit.
+	Memory int64
+	Output int64 // bytes of a reply
+	Stderr int   // bytes kept of what was printed
 }
 
 // Defaults of Limits.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"gpuemu/internal/dtype"
 	"gpuemu/internal/verdict"
 )
 
@@ -106,7 +107,7 @@ func (r *scriptRunner) run(ctx context.Context, l *lease[*forkServer], call *Cal
 	childErr.Close()
 	text, err := r.collect(ctx, ex, stdout, deadline, replyLimit(call, r.spec.Limits.Output))
 	if err == nil {
-		err = r.exitFailure(ex.state(), capture)
+		err = r.exitFailure(call, ex.state(), capture)
 	}
 	reply := &Reply{Time: time.Since(begin)}
 	if err == nil {
@@ -146,7 +147,7 @@ func (r *scriptRunner) execute(
 	l *lease[*forkServer], working *Working, deadline time.Time, files []*os.File,
 ) (execution, error) {
 	if l.has {
-		ex, err := l.res.fork(r.script, r.spec.Limits.Memory, working, deadline, files)
+		ex, err := l.res.fork(r.script, working, deadline, files)
 		switch {
 		case err == nil:
 			return ex, nil
@@ -245,32 +246,69 @@ func readAtMost(f io.Reader, limit int64) ([]byte, error) {
 	}
 }
 
+// exceptionLine is the line of what a script printed that says how it ended: that of an exception begins with its name
+// and may be followed by more lines, of advice mostly. Without a traceback it is the last line.
+func exceptionLine(printed string) string {
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	for i := len(lines) - 1; i >= 0; i-- {
+		if lines[i] != "Traceback (most recent call last):" {
+			continue
+		}
+		for _, line := range lines[i+1:] {
+			if line != "" && !strings.HasPrefix(line, " ") {
+				return line
+			}
+		}
+	}
+	return lines[len(lines)-1]
+}
+
 // exitFailure says what the end of a script means; nil for exit status 0. An interpreter ends an exception with status
-// 1 and its name in the last line: the one interface there is to tell a missing package from a wrong result.
-func (r *scriptRunner) exitFailure(s exitState, printed *capture) error {
+// 1 and its name behind the traceback: the one interface there is to tell a missing package from a wrong result.
+func (r *scriptRunner) exitFailure(call *Call, s exitState, printed *capture) error {
 	if s.signal == 0 && s.code == 0 {
 		return nil
 	}
 	f := s.failure("the script", r.spec.Limits)
-	if s.signal != 0 {
+	if f.Reason == verdict.MemoryLimit {
 		return f
 	}
 	text := strings.TrimSpace(printed.text())
-	last := text[strings.LastIndexByte(text, '\n')+1:]
-	if last != "" && len(last) <= headShown {
+	last := exceptionLine(text)
+	switch {
+	case s.signal != 0:
+		return f.withMemory(r.spec.Limits, text)
+	case last != "" && len(last) <= headShown:
 		f.Msg += ": " + last
 	}
 	kind, detail, _ := strings.Cut(last, ":")
 	switch {
-	case s.code != 1:
-	case kind == "ModuleNotFoundError":
+	case s.code == 1 && kind == "ModuleNotFoundError":
 		f.Reason = verdict.MissingPackage
 		f.Msg = "the script needs a package that is not installed:" + detail
 		f.Hint = fmt.Sprintf("install it for %s, or choose another interpreter with the key python", r.argv[0])
-	case r.spec.Limits.Memory > 0 && (kind == "MemoryError" || strings.HasSuffix(kind, "._ArrayMemoryError")):
-		f.Reason = verdict.MemoryLimit
-		f.Hint = fmt.Sprintf("the limit is %d bytes of address space, the interpreter and its libraries included",
-			r.spec.Limits.Memory)
+	default:
+		f.Hint = missingFormat(call, r.spec.Raw, last)
+		return f.withMemory(r.spec.Limits, last)
 	}
 	return f
+}
+
+// missingFormat is what to do about an exception over a number format that numpy has from ml_dtypes alone; "" where the
+// call has none or the exception does not name it.
+func missingFormat(call *Call, raw bool, exception string) string {
+	formats := make([]dtype.DType, 0, len(call.Inputs)+len(call.Outputs))
+	for _, in := range call.Inputs {
+		formats = append(formats, in.Tensor.DType)
+	}
+	for _, out := range call.Outputs {
+		formats = append(formats, out.DType)
+	}
+	for _, d := range formats {
+		if !raw && sentDType(d, true) != d && strings.Contains(exception, d.String()) {
+			return fmt.Sprintf("import ml_dtypes in the script, which gives numpy the type %s; or set raw = true of the op to "+
+				"get unsigned integers", d)
+		}
+	}
+	return ""
 }

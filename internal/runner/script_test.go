@@ -94,10 +94,13 @@ func TestScriptReplies(t *testing.T) {
 		{"negative", "e = encode_tensor(x); e['shape'] = [-3]; print(json.dumps(e))", verdict.BadReply, []string{"-3"}},
 		{"raises", "raise ValueError('no')", verdict.Raised,
 			[]string{"exited with status 1: ValueError: no", "Traceback (most recent call last):\n  File"}},
+		{"advice", "raise RuntimeError('device-side assert triggered\\nCompile with `X` to see more.')", verdict.Raised,
+			[]string{"exited with status 1: RuntimeError: device-side assert triggered\n"}},
 		{"status", "sys.exit(3)", verdict.Raised, []string{"the script exited with status 3"}},
 		{"text status", "sys.exit('reason')", verdict.Raised, []string{"exited with status 1: reason"}},
 		{"crash", "import os; os.abort()", verdict.Crashed, []string{"the script crashed: SIGABRT"}},
-		{"killed", "import os; os.kill(os.getpid(), 9)", verdict.WorkerLost, []string{"killed from outside (SIGKILL"}},
+		{"killed", "import os; os.kill(os.getpid(), 9)", verdict.Killed,
+			[]string{"ended by SIGKILL (killed), which gpuemu did not send"}},
 		{"package", "import nowhere.at_all", verdict.MissingPackage, []string{"No module named 'nowhere'", "install it for"}},
 		{"syntax", "def f(:", verdict.Raised, []string{"SyntaxError"}},
 	} {
@@ -116,6 +119,20 @@ func TestScriptReplies(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestScriptWithoutMLDTypes: a script that does not know the type of its input is told what to do.
+func TestScriptWithoutMLDTypes(t *testing.T) {
+	const reply = "json.dump(encode_tensor(x), sys.stdout)"
+	bf16 := callOf(tensorOf(t, dtype.BFloat16, 3))
+	const hint = "import ml_dtypes in the script, which gives numpy the type bfloat16; or set raw = true of the op"
+	both(t, documented+reply, Spec{}, func(t *testing.T, r Runner) { fails(t, r, bf16, verdict.Raised, hint) })
+	both(t, "import ml_dtypes\n"+documented+reply, Spec{}, func(t *testing.T, r Runner) { mustRun(t, r, bf16) })
+	both(t, documented+reply, Spec{Raw: true}, func(t *testing.T, r Runner) { mustRun(t, r, bf16) })
+	other := script(t, documented+"raise ValueError('bfloat16')", Spec{})
+	if f := fails(t, other, small(t), verdict.Raised); f.Hint != "" {
+		t.Errorf("a float32 case has the hint %q", f.Hint)
 	}
 }
 
@@ -223,13 +240,13 @@ func TestScriptLimits(t *testing.T) {
 		{"endless stderr", "import sys\nwhile True: sys.stderr.write('x' * 1000000)", short, verdict.TimedOut,
 			[]string{"bytes before this are not kept"}},
 		{"memory", documented + "np.ones(1 << 40, np.uint8)", Limits{Memory: 2 << 30}, verdict.MemoryLimit,
-			[]string{"the limit is 2147483648 bytes"}},
+			[]string{"the limit is 2GiB"}},
 		{"plain memory", documented + "bytearray(1 << 40)", Limits{Memory: 2 << 30}, verdict.MemoryLimit, nil},
 		{"memory without a limit", documented + "bytearray(1 << 50)", Limits{}, verdict.Raised, []string{"MemoryError"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			spec := Spec{Limits: tt.limits, Env: []string{"OPENBLAS_NUM_THREADS=1"}}
+			spec := Spec{Limits: tt.limits, Env: []string{"OPENBLAS_NUM_THREADS=1"}, cgroups: &cgroups{}}
 			both(t, tt.source, spec, func(t *testing.T, r Runner) {
 				call := small(t)
 				if tt.name == "hang before reading" {

@@ -36,6 +36,9 @@ func New(spec Spec) (Runner, error) {
 		return nil, err
 	}
 	spec.Dir = dir
+	if spec.cgroups == nil && l.Memory > 0 {
+		spec.cgroups = delegatedCgroups()
+	}
 	if spec.Python == "" {
 		spec.Python = "python3"
 	}
@@ -67,7 +70,7 @@ func newProgram(spec Spec, line string) (Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, ok := findProgram(argv[0], os.Getenv("PATH"), spec.Dir)
+	program, ok := findProgram(argv[0], spec.path(), spec.Dir)
 	if !ok {
 		return nil, diag.Errorf(TargetMissing, "build it, or correct the path; it is relative to gpuemu.toml",
 			"worker:%s: there is no program %q", line, argv[0])
@@ -107,7 +110,7 @@ func newScript(spec Spec) (Runner, error) {
 
 // interpreter is the path of spec.Python, as it stands where it is not found: starting it will say so.
 func interpreter(spec Spec) string {
-	if path, ok := findProgram(spec.Python, os.Getenv("PATH"), spec.Dir); ok {
+	if path, ok := findProgram(spec.Python, spec.path(), spec.Dir); ok {
 		return path
 	}
 	return spec.Python

@@ -11,9 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -68,6 +66,7 @@ type worker struct {
 	input, output     *os.File
 	printed           *capture
 	lastID            uint64
+	launches          launches // of the call that is executed
 	refused           *Failure // why it cannot serve any call, if so: its answer to the load request
 	once              sync.Once
 }
@@ -133,7 +132,7 @@ func (r *workerRunner) knownFailure() *Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	limit := maxLoadFailures
-	if r.verdict != nil && r.verdict.Reason == verdict.WorkerLost {
+	if r.verdict != nil && r.verdict.Lost() {
 		limit = maxLostStarts
 	}
 	if r.failures < limit {
@@ -170,7 +169,11 @@ func (r *workerRunner) start(ctx context.Context, l *lease[*worker]) error {
 	}
 	limit := max(r.loadTimeout, r.spec.Limits.Timeout)
 	w.lastID++
-	h, err := r.exchange(ctx, w, loadHeader(w.lastID, r.file, r.function), limit, "importing "+r.who)
+	library, err := r.library()
+	if err != nil {
+		return err
+	}
+	h, err := r.exchange(ctx, w, loadHeader(w.lastID, r.file, r.function, library), limit, "importing "+r.who)
 	switch {
 	case err != nil:
 	case !h.OK:
@@ -288,7 +291,7 @@ func (r *workerRunner) call(ctx context.Context, w *worker, call *Call) (_ *Repl
 		}
 	}
 	if !h.OK {
-		f := h.failure(r.spec.Limits)
+		f := w.launches.failure(h.failure(r.spec.Limits))
 		f.Stderr = w.printed.text() + f.Stderr
 		return nil, true, f
 	}
@@ -296,13 +299,17 @@ func (r *workerRunner) call(ctx context.Context, w *worker, call *Call) (_ *Repl
 	if err != nil {
 		return nil, false, r.withPrints(w, err)
 	}
+	if f := w.launches.missing(r, outputs); f != nil {
+		return nil, true, r.withPrints(w, f)
+	}
 	if h.Image > keptImage {
 		if err := w.output.Truncate(0); err != nil {
 			return nil, false, err
 		}
 	}
 	reply := &Reply{Outputs: nameOutputs(call, r.spec.Raw, outputs), Stderr: w.printed.text(),
-		Time: h.time(time.Since(begin)), Modified: h.Modified, image: image}
+		Time: h.time(time.Since(begin)), Modified: h.Modified, Findings: w.launches.findings, Dropped: w.launches.dropped,
+		image: image}
 	return reply, true, nil
 }
 
@@ -311,6 +318,9 @@ func (r *workerRunner) withPrints(w *worker, err error) error {
 	var f *Failure
 	if errors.As(err, &f) {
 		f.Stderr = w.printed.text()
+		if f.Reason == verdict.Crashed {
+			return f.withMemory(r.spec.Limits, f.Stderr)
+		}
 	}
 	return err
 }
@@ -320,6 +330,7 @@ func (r *workerRunner) exchange(
 	ctx context.Context, w *worker, header []byte, limit time.Duration, who string,
 ) (*replyHeader, error) {
 	w.printed.reset()
+	w.launches = launches{}
 	stop := context.AfterFunc(ctx, w.proc.kill)
 	defer stop()
 	deadline := time.Now().Add(limit)
@@ -329,23 +340,33 @@ func (r *workerRunner) exchange(
 	if isDone(w.proc) { // after the deadlines: watch sets its own later than that
 		return nil, r.withPrints(w, w.proc.state().failure(who, r.spec.Limits))
 	}
-	_, err := w.requests.Write(frame(header))
-	var b []byte
-	if err == nil {
-		b, err = readFrame(w.reader, maxHeader)
-	}
-	if err != nil {
-		return nil, r.withPrints(w, r.lost(w, err, limit, who))
-	}
-	h, err := parseReplyHeader(b)
-	if err == nil && h.ID != w.lastID {
-		err = fmt.Errorf("reply has id %d, want %d", h.ID, w.lastID)
-	}
-	if err != nil {
+	for {
+		_, err := w.requests.Write(frame(header))
+		var b []byte
+		if err == nil {
+			b, err = readFrame(w.reader, maxHeader)
+		}
+		if err != nil {
+			return nil, r.withPrints(w, r.lost(w, err, limit, who))
+		}
+		h, err := parseReplyHeader(b)
+		switch {
+		case err != nil:
+		case h.ID != w.lastID:
+			err = fmt.Errorf("reply has id %d, want %d", h.ID, w.lastID)
+		case h.Launch != nil && r.spec.Emulator == nil:
+			err = errors.New("a launch is no reply")
+		case h.Launch == nil:
+			return h, nil
+		default:
+			if header, err = r.launch(ctx, w, h, deadline); err != nil {
+				return nil, r.withPrints(w, err)
+			}
+			continue
+		}
 		return nil, r.withPrints(w, &Failure{Reason: verdict.BadReply, Msg: fmt.Sprintf("%s: %v", who, err),
 			Hint: "see docs/formats/worker-v1.md"})
 	}
-	return h, nil
 }
 
 // lost says why no reply came.
@@ -407,24 +428,33 @@ func writeImage(f *os.File, call *Call, raw bool) ([]imageRange, int64, error) {
 
 // readImage reads the outputs of a reply, and returns the memory they lie in.
 func readImage(f io.ReaderAt, size, limit int64) ([]tensor.Named, []byte, error) {
-	if size > limit {
-		return nil, nil, &Failure{Reason: verdict.OutputLimit,
-			Msg: fmt.Sprintf("the outputs have %d bytes, the limit is %d", size, limit)}
-	}
-	if info, ok := f.(*os.File); ok { // before memory is allocated for it
-		if st, err := info.Stat(); err == nil && st.Size() < size {
-			return nil, nil, badImage(fmt.Errorf("it has %d bytes, the header says %d", st.Size(), size))
-		}
-	}
-	b := imageBuffer(size)
-	if n, err := f.ReadAt(b, 0); int64(n) < size {
-		return nil, nil, badImage(fmt.Errorf("%d of %d bytes read: %w", n, size, err))
+	b, err := imageBytes(f, size, limit)
+	if err != nil {
+		return nil, nil, err
 	}
 	outputs, _, err := tensor.ParseSafetensors(b)
 	if err != nil {
 		return nil, nil, badImage(err)
 	}
 	return outputs, b, nil
+}
+
+// imageBytes reads an image that the worker wrote.
+func imageBytes(f io.ReaderAt, size, limit int64) ([]byte, error) {
+	if size > limit {
+		return nil, &Failure{Reason: verdict.OutputLimit,
+			Msg: fmt.Sprintf("the outputs have %d bytes, the limit is %d", size, limit)}
+	}
+	if info, ok := f.(*os.File); ok { // before memory is allocated for it
+		if st, err := info.Stat(); err == nil && st.Size() < size {
+			return nil, badImage(fmt.Errorf("it has %d bytes, the header says %d", st.Size(), size))
+		}
+	}
+	b := imageBuffer(size)
+	if n, err := f.ReadAt(b, 0); int64(n) < size {
+		return nil, badImage(fmt.Errorf("%d of %d bytes read: %w", n, size, err))
+	}
+	return b, nil
 }
 
 func badImage(err error) *Failure {
@@ -434,50 +464,4 @@ func badImage(err error) *Failure {
 // isPipeEnd reports whether the other side of a pipe is gone.
 func isPipeEnd(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || isBrokenPipe(err)
-}
-
-// runFiles are the private files of a run.
-type runFiles struct {
-	dir  string
-	own  bool // dir was made by us
-	once sync.Once
-	path string
-	err  error
-}
-
-func newRunFiles(dir string) (*runFiles, error) {
-	if dir != "" {
-		return &runFiles{dir: dir}, nil
-	}
-	dir, err := os.MkdirTemp("", "gpuemu-run-")
-	return &runFiles{dir: dir, own: true}, err
-}
-
-// worker returns the path of the Python source.
-func (f *runFiles) worker() (string, error) {
-	f.once.Do(func() {
-		var temp *os.File
-		if temp, f.err = os.CreateTemp(f.dir, "worker-*.py"); f.err != nil {
-			return
-		}
-		_, err := temp.Write(slices.Concat(workingSource, workerSource))
-		f.err = errors.Join(err, temp.Close())
-		if f.path, err = filepath.Abs(temp.Name()); err != nil {
-			f.err = errors.Join(f.err, err)
-		}
-	})
-	return f.path, f.err
-}
-
-func (f *runFiles) remove() error {
-	if f.own {
-		return os.RemoveAll(f.dir)
-	}
-	if f.path == "" {
-		return nil
-	}
-	if err := os.Remove(f.path); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil // closed before
 }

@@ -1,8 +1,9 @@
 """The Python side of gpuemu: a worker that calls one function, and a fork server that runs one-shot scripts.
 
 Started by gpuemu from a private file, as `python worker.py call` or `python worker.py serve`. It needs Python 3.9 and
-numpy; bfloat16 and float8 arrays need ml_dtypes. working.py stands in the same file, before this. Nothing of gpuemu is importable from user code, and nothing of the
-user's is imported before gpuemu says so. The protocols are docs/formats/worker-v1.md and script-v1.md.
+numpy; bfloat16 and float8 arrays need ml_dtypes. working.py and _exceptions.py of the client stand in the same file,
+before this. Nothing of gpuemu is importable from user code, and nothing of the user's is imported before gpuemu says
+so. The protocols are docs/formats/worker-v1.md and script-v1.md.
 """
 import sys
 
@@ -21,7 +22,6 @@ VERSION = 1
 REQUESTS, REPLIES, INPUT_IMAGE, OUTPUT_IMAGE = 3, 4, 5, 6
 SOCKET = 3  # of the fork server
 MAX_TRACE = 16 << 10  # characters of a traceback that are sent: the end tells most
-MAX_MESSAGE = 500  # characters of the text of an exception in a message
 KEPT_MEMORY = 16 << 20  # bytes; half of what is kept between calls
 COMPARE_BLOCK = 1 << 15  # words compared at once: 256 KiB of each side fit into a second-level cache
 
@@ -36,12 +36,6 @@ class Refusal(Exception):
     def __init__(self, reason, message, hint="", trace=""):
         super().__init__(message)
         self.header = {"ok": False, "reason": reason, "message": message, "hint": hint, "trace": trace}
-
-
-def describe(exc):
-    """The last line of a traceback, cut to what a message can bear."""
-    text = "".join(traceback.format_exception_only(type(exc), exc)).strip().rpartition("\n")[2]
-    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
 
 
 def trace_of(exc, own_frames):
@@ -59,13 +53,8 @@ def refusal_of(exc, what, own_frames):
     """What an exception in user code means for the case."""
     trace = trace_of(exc, own_frames)
     if isinstance(exc, ModuleNotFoundError) and exc.name:
-        package = exc.name.partition(".")[0]
-        return Refusal(
-            "missing_package",
-            "%s needs the package %s, which %s does not have" % (what, package, sys.executable),
-            "install it for this interpreter, or choose another one with the key python",
-            trace,
-        )
+        message, step = missing_package(what, exc)
+        return Refusal("missing_package", message, step + ", or choose another interpreter with the key python", trace)
     if isinstance(exc, MemoryError):
         return Refusal("memory_limit", "%s ran out of memory: %s" % (what, describe(exc)), "", trace)
     if isinstance(exc, SystemExit):
@@ -112,6 +101,7 @@ class Worker:
         self.names = {}  # numpy dtype: dtype name, or None; dtype.name takes microseconds
         self.image = None  # the input image, mapped for reading
         self.form = self.head = None  # names, dtypes and shapes of the last outputs, and the header of their image
+        self.id = 0  # of the request that is served
         self.pid = os.getpid()
 
     def run(self):
@@ -130,6 +120,7 @@ class Worker:
             request = receive()
             if request is None:
                 return
+            self.id = request["id"]
             try:
                 if request["type"] == "load":
                     header = self.load(request)
@@ -151,6 +142,8 @@ class Worker:
 
     def load(self, request):
         import_numpy()
+        if request.get("emulate"):
+            emulate(self, request["emulate"], os.path.basename(request["file"]) + ":" + request["function"])
         self.load_function(request["file"], request["function"])
         return {"ok": True, "version": VERSION}
 
@@ -372,6 +365,48 @@ class Worker:
         return struct.pack("<Q", len(text)) + text
 
 
+def emulate(worker, library, who):
+    """Has the launches of Triton kernels executed by gpuemu, from now on and for good.
+
+    library is the directory of the client, whose emulated_triton it is. Triton is imported before the user's file, which
+    may ask it for its device.
+    """
+    sys.path.insert(0, library)
+    try:
+        import triton  # noqa: F401
+    except BaseException as exc:
+        raise refusal_of(exc, who, 1)
+    from gpuemu import emulated_triton
+
+    emulated_triton(client=Launches(worker), findings="collect").__enter__()
+
+
+class Launches:
+    """Sends launches to gpuemu, within the request that is served: what a client of the daemon is to emulated_triton."""
+
+    def __init__(self, worker):
+        self.worker = worker
+
+    def _launched(self, header, tensors):
+        """The answer to a launch, and the tensors that the kernel wrote."""
+        import contextlib
+
+        from gpuemu import ClientError, _parts
+
+        head, size = _parts.image_head(tensors)
+        at = pwrite(head, 0)
+        for array in tensors.values():
+            at = pwrite(_parts.flat_bytes(array), at)
+        send({"id": self.worker.id, "launch": header, "image": at})
+        answer = receive()
+        if answer is None:
+            os._exit(0)  # gpuemu is gone
+        if "emulation" not in answer:
+            raise ClientError(answer["message"], answer.get("code", ""), answer.get("hint", ""))
+        image = os.pread(OUTPUT_IMAGE, answer["image"], 0)
+        return contextlib.nullcontext((answer, _parts.parse_image(memoryview(image)) if image else {}))
+
+
 def pwrite(data, at):
     """Writes all of data to the output image and returns where it ends."""
     view = memoryview(data)
@@ -492,11 +527,15 @@ class Server:
 
     def serve(self, request, fds):
         code = self.code_of(request["script"])
+        begun, begin = os.pipe()
         pid = os.fork()
         if pid == 0:
             status = 1
             try:
-                status = self.child(request, code, fds)
+                os.close(begin)
+                if os.read(begun, 1):  # gpuemu knows the pid: whatever ends the server from now on is the script's doing
+                    os.close(begun)
+                    status = self.child(request, code, fds)
             finally:
                 os._exit(status)
         try:
@@ -506,7 +545,12 @@ class Server:
         while fds:
             os.close(fds.pop())
         self.zombie = pid
-        self.reply({"ok": True, "pid": pid})
+        try:
+            self.reply({"ok": True, "pid": pid})
+            os.write(begin, b".")
+        finally:
+            os.close(begin)
+            os.close(begun)
         status = self.wait(pid)
         if status is None:
             return  # gpuemu is gone
@@ -560,10 +604,6 @@ class Server:
         for fd in fds + [self.wake, self.waker]:
             os.close(fd)
         self.sock.close()
-        if request["memory"]:
-            import resource
-
-            resource.setrlimit(resource.RLIMIT_AS, (request["memory"], request["memory"]))
         if "numpy.random" in sys.modules:
             np.random.seed()  # every process has its own global state, and so has every child
         script = request["script"]

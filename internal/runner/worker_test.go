@@ -269,9 +269,10 @@ func TestWorkerFailures(t *testing.T) {
 		{"segfault", "import ctypes\ndef f(inputs): ctypes.string_at(0)", verdict.Crashed,
 			[]string{"SIGSEGV (segmentation fault)", "candidate.py\", line 2 in f"}, false},
 		{"abort", "import os\ndef f(inputs): os.abort()", verdict.Crashed, []string{"SIGABRT"}, false},
-		{"killed", "import os\ndef f(inputs): os.kill(os.getpid(), 9)", verdict.WorkerLost,
-			[]string{"candidate.py:f was killed from outside (SIGKILL (killed))", "run the case again"}, false},
-		{"terminated", "import os, time\ndef f(inputs):\n    os.kill(os.getpid(), 15)\n    time.sleep(9)", verdict.WorkerLost,
+		{"killed", "import os\ndef f(inputs): os.kill(os.getpid(), 9)", verdict.Killed,
+			[]string{"candidate.py:f was ended by SIGKILL (killed), which gpuemu did not send",
+				"look for code that ends its own process"}, false},
+		{"terminated", "import os, time\ndef f(inputs):\n    os.kill(os.getpid(), 15)\n    time.sleep(9)", verdict.Killed,
 			[]string{"SIGTERM"}, false},
 		{"none", "def f(inputs): pass", verdict.BadReply, []string{"returned None as output"}, true},
 		{"text", "def f(inputs): return 'x'", verdict.BadReply, []string{"returned output of type str (no number)"}, true},
@@ -283,7 +284,13 @@ func TestWorkerFailures(t *testing.T) {
 		{"no module at import", "import nowhere\ndef f(inputs): pass", verdict.MissingPackage,
 			[]string{"importing candidate.py needs the package nowhere"}, true},
 		{"raises at import", "1/0", verdict.Raised, []string{"importing candidate.py raised ZeroDivisionError"}, true},
-		{"syntax", "def f(:", verdict.Raised, []string{"SyntaxError", "candidate.py\", line 1"}, true},
+		{"syntax", "def f(:", verdict.Raised, []string{"raised SyntaxError: invalid syntax (candidate.py, line 1)"}, true},
+		{"advice", "def f(inputs): raise RuntimeError('device-side assert triggered\\nCompile with `X` to see more.')",
+			verdict.Raised, []string{"candidate.py:f raised RuntimeError: device-side assert triggered\n"}, true},
+		{"announced", "def f(inputs): raise ValueError('at 1:2:\\n x = y\\n     ^\\nNameError: y')", verdict.Raised,
+			[]string{"candidate.py:f raised ValueError: at 1:2: NameError: y\n"}, true},
+		{"no framework", "import sys\nsys.modules['torch'] = None\nimport torch\ndef f(inputs): pass", verdict.MissingPackage,
+			[]string{"needs the package torch", "-m pip install torch, or choose another interpreter with the key"}, true},
 		{"no function", "def g(inputs): pass", verdict.NotStarted, []string{"has no function f", "it has g"}, true},
 		{"exit at import", "import os\nos._exit(3)", verdict.Raised,
 			[]string{"importing candidate.py:f exited with status 3"}, false},
@@ -361,8 +368,9 @@ func TestWorkerLimits(t *testing.T) {
 		t.Parallel()
 		source := "import numpy as np\ndef f(inputs): return np.ones(1 << 40, np.uint8)"
 		env := []string{"OPENBLAS_NUM_THREADS=1"}
-		fails(t, function(t, source, Spec{Env: env, Limits: Limits{Memory: 2 << 30}}), small(t), verdict.MemoryLimit,
-			"ran out of memory", "the limit is 2147483648 bytes")
+		fails(t, function(t, source, Spec{Env: env, Limits: Limits{Memory: 2 << 30},
+			cgroups: &cgroups{}}), small(t), verdict.MemoryLimit,
+			"ran out of memory", "the limit is 2GiB")
 		fails(t, function(t, source, Spec{Env: env}), small(t), verdict.Raised, "ran out of memory")
 	})
 	t.Run("prints", func(t *testing.T) {

@@ -3,7 +3,7 @@ package tensor
 // This file implements tensor files on disk: opened through a memory map, written atomically.
 
 import (
-	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/diag"
 )
 
@@ -97,56 +98,33 @@ func errNotRegular(path string) error {
 	return &os.PathError{Op: "open", Path: path, Err: errors.New("not a regular file")}
 }
 
-// SaveSafetensors writes a safetensors file with mode 0600. It appears under its name complete or not at all: not when
-// ctx ends before, whose error is returned then.
+// SaveSafetensors writes a safetensors file, a new one with mode 0600. It appears under its name complete or not at
+// all: not when ctx ends before, whose error is returned then.
 func SaveSafetensors(ctx context.Context, path string, ts []Named, meta map[string]string) error {
-	return writeAtomic(ctx, path, func(w io.Writer) error { return WriteSafetensors(w, ts, meta) })
+	return replace(ctx, path, func(w io.Writer) error { return WriteSafetensors(w, ts, meta) })
 }
 
 // SaveNPY writes an .npy file as SaveSafetensors does its own.
 func SaveNPY(ctx context.Context, path string, t *Tensor) error {
-	return writeAtomic(ctx, path, func(w io.Writer) error { return WriteNPY(w, t) })
+	return replace(ctx, path, func(w io.Writer) error { return WriteNPY(w, t) })
 }
 
-// writeAtomic writes to a temporary file beside path and renames it. os.CreateTemp gives mode 0600. The data is
-// on disk before the rename, so that after a crash path holds the old or the new content.
-func writeAtomic(ctx context.Context, path string, write func(io.Writer) error) (err error) {
+// replace lets write write a file, until ctx ends.
+func replace(ctx context.Context, path string, write func(io.Writer) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return saveError(path, err)
+	err := atomicfile.Replace(path, 0o600, func(w io.Writer) error {
+		return cmp.Or(write(&contextWriter{ctx, w}), ctx.Err())
+	})
+	var fault *atomicfile.Fault
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &fault):
+		return writeError(err)
 	}
-	defer func() {
-		if err != nil {
-			// The error in hand is the cause; what fails here follows from it.
-			_ = f.Close()
-			_ = os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriterSize(&contextWriter{ctx, f}, 1<<16)
-	if err := write(w); err != nil {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if diag.CodeOf(err) == FileWrite {
-			return saveError(path, err)
-		}
-		return err
-	}
-	for _, step := range []func() error{w.Flush, f.Sync, f.Close, ctx.Err} {
-		if err := step(); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return saveError(path, err)
-		}
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return saveError(path, err)
-	}
-	return nil
+	return err
 }
 
 // contextWriter writes until its context ends: a large tensor comes as one Write of gigabytes.
@@ -168,17 +146,4 @@ func (c *contextWriter) Write(b []byte) (int, error) {
 			return done, err
 		}
 	}
-}
-
-// saveError is writeError for a file that is written under another name first: the user knows path alone.
-func saveError(path string, err error) error {
-	var inPath *os.PathError
-	var inLink *os.LinkError
-	switch {
-	case errors.As(err, &inPath):
-		err = inPath.Err
-	case errors.As(err, &inLink):
-		err = inLink.Err
-	}
-	return writeError(&os.PathError{Op: "write", Path: path, Err: err})
 }

@@ -1,5 +1,3 @@
-//go:build unix && !aix && !solaris && !illumos
-
 package tensor
 
 // This file implements reading a file through a memory map.

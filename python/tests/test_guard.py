@@ -13,6 +13,7 @@ from gpuemu import Client
 from gpuemu import arrays as arrays_module
 from gpuemu import guard as guard_module
 from gpuemu._case import OutputSpec, View
+from gpuemu._exceptions import describe
 from gpuemu.arrays import ITEM_SIZES, Arrays, arrays, numpy_dtype
 from gpuemu.guard import _BITS, _PATTERNS, Guard, call_attrs
 
@@ -516,3 +517,20 @@ def test_outputs_that_are_read_before_they_are_written(client: Client) -> None:
     options: dict[str, Any] = {"iterations": 20, "seed": 1, "dtypes": ["float32"], "value_distribution": "normal"}
     assert client.fuzz_op_client_side("relu", lazy, outputs="allocated", **options).failed >= 9
     assert client.fuzz_op_client_side("relu", lazy, outputs="allocated", repeat=True, **options).failed == 20
+
+
+@pytest.mark.parametrize(
+    ("exc", "want"),
+    [
+        (ValueError("no"), "ValueError: no"),
+        (RuntimeError("CUDA error: device-side assert triggered\nCompile with `TORCH_USE_CUDA_DSA`"),
+         "RuntimeError: CUDA error: device-side assert triggered"),
+        (RuntimeError("\nwhat happened\nadvice"), "RuntimeError: what happened"),
+        (ValueError("at 3:4:\nx = y\n    ^\nNameError('y')"), "ValueError: at 3:4: NameError('y')"),
+        (SyntaxError("invalid syntax", ("a/k.py", 7, 3, "x = (", 7, 4)), "SyntaxError: invalid syntax (k.py, line 7)"),
+        (KeyError(), "KeyError"),
+        (ValueError("x" * 600), "ValueError: " + "x" * 488 + "..."),
+    ],
+)  # fmt: skip
+def test_exceptions_are_described_by_what_happened(exc: BaseException, want: str) -> None:
+    assert describe(exc) == want

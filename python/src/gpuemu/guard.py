@@ -16,7 +16,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import sys
 import threading
 import time
 import traceback
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from gpuemu._case import Case, Execution, Failure, Finding, Form, OutputSpec, View
+from gpuemu._exceptions import describe, missing_package
 from gpuemu.arrays import (
     ALIGNMENT,
     ITEM_SIZES,
@@ -46,7 +46,6 @@ else:
 
 RED_ZONE = 256  # bytes before and after each buffer; after it up to the next multiple of 256 more
 MAX_TRACE = 16 << 10  # characters of a traceback that are kept: the end tells most
-MAX_MESSAGE = 500  # characters of the text of an exception in a message
 KEPT_MEMORY = 16 << 20  # bytes; half of what the C library keeps between cases
 CHUNK = 256 << 10  # bytes got at once for small cases: it stays in a second-level cache
 SMALL = 64 << 10  # bytes of inputs and zones that are kept twice: one comparison for all is worth it below this
@@ -143,15 +142,6 @@ def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] |
     if any(p.kind == p.VAR_KEYWORD for p in parameters):
         return None
     return frozenset(p.name for p in parameters[leading:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
-
-
-def describe(exc: BaseException) -> str:
-    """Type and text of an exception, cut to what a message can bear."""
-    lines = "".join(traceback.format_exception_only(type(exc), exc)).strip().splitlines()
-    # The first line of a long text says what happened, those of torch go on with advice. A SyntaxError begins with its
-    # place.
-    text = lines[-1] if isinstance(exc, SyntaxError) else lines[0]
-    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + "..."
 
 
 def _trace(exc: BaseException) -> str:
@@ -307,13 +297,7 @@ class Guard:
         """What an exception in the kernel means for this case and for those that follow."""
         trace = _trace(exc)
         if isinstance(exc, ModuleNotFoundError) and exc.name:
-            package = exc.name.partition(".")[0]
-            return Refusal(
-                "missing_package",
-                f"{self._name} needs the package {package}, which {sys.executable} does not have",
-                "install it for this interpreter",
-                trace,
-            )
+            return Refusal("missing_package", *missing_package(self._name, exc), trace)
         if isinstance(exc, EmulationError) and exc.result.error is not None:
             return Refusal("unsupported", f"{self._name}: {describe(exc)}", "", trace)
         if isinstance(exc, SystemExit):
