@@ -32,6 +32,7 @@ type Config struct {
 	Ops        []Op
 	Kernels    []Kernel
 	Policies   Policies
+	Store      Store
 	CI         CI
 }
 
@@ -44,6 +45,7 @@ type Project struct {
 // Validation is what holds for every op that does not say otherwise.
 type Validation struct {
 	DTypes             []dtype.DType
+	HasDTypes          bool // false: DTypes are the default
 	CheckNaN, CheckInf bool
 	Seed               uint64 // master seed; 1 where none is given
 	HasSeed            bool
@@ -103,6 +105,7 @@ type Op struct {
 	MaxSizes                       map[string]int // by dimension of the schema
 	Kwargs                         map[string]any // those, and []any and map[string]any of them
 	Timeout                        time.Duration
+	Memory                         int64 // bytes; 0: half of the machine's
 	Env                            map[string]string
 	Python                         string
 	Raw                            bool
@@ -130,6 +133,17 @@ func (o *Op) Executable() string {
 		return o.Candidate
 	}
 	return o.OpScript
+}
+
+// EmulatesLaunches reports whether the candidate is a function whose launches of Triton kernels the emulator executes.
+func (o *Op) EmulatesLaunches() bool {
+	return o.Mode == Emulate && o.Kernel == nil && isFunction(o.Candidate)
+}
+
+// isFunction reports whether a candidate is file.py:function.
+func isFunction(candidate string) bool {
+	file, function, ok := strings.Cut(candidate, ".py:")
+	return ok && file != "" && function != ""
 }
 
 // Launch says which compiled kernel to run and how. Package formula computes the expressions, which are over
@@ -174,18 +188,6 @@ func (l *Launch) In(d dtype.DType) Launch {
 
 // Launched reports whether the launch says how: grid and block, at least.
 func (l *Launch) Launched() bool { return len(l.Grid) > 0 && len(l.Block) > 0 }
-
-// NamesStrides reports whether an expression asks for strides. A kernel that is told none gets contiguous inputs.
-func (l *Launch) NamesStrides() bool {
-	for _, list := range [][]Expr{l.Grid, l.Block, {l.Shared}, l.Args} {
-		for _, e := range list {
-			if strings.Contains(strings.ReplaceAll(e.Text, " ", ""), ".strides[") {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // OpKernel is [ops.kernel]: the compiled kernel that is the op's candidate.
 type OpKernel struct{ Launch }
@@ -238,6 +240,14 @@ type Policies struct {
 	WarnThreshold, RegressionThreshold float64
 }
 
+// Store says what is kept of runs.
+type Store struct {
+	MaxInputs int // MiB of stored inputs
+}
+
+// DefaultMaxInputs is the documented default of max_inputs.
+const DefaultMaxInputs = 2048
+
 // CI is what holds for gpuemu ci and gpuemu test.
 type CI struct {
 	FuzzIterations      int
@@ -265,6 +275,7 @@ func Default() *Config {
 			Layouts: []tensor.Layout{tensor.Contiguous, tensor.Strided, tensor.Transposed},
 		},
 		Policies: Policies{WarnThreshold: 0.05, RegressionThreshold: 0.1},
+		Store:    Store{MaxInputs: DefaultMaxInputs},
 		CI:       CI{FuzzIterations: 200, Quick: Quick{FuzzIterations: 10, DTypes: []dtype.DType{dtype.Float32}}},
 	}
 }
@@ -308,17 +319,25 @@ func (c *Config) Compiled(k *Kernel) []Kernel {
 	if !k.IsPerDType() {
 		return []Kernel{*k}
 	}
-	dtypes := k.DTypes
-	if len(dtypes) == 0 {
-		dtypes = c.Validation.DTypes
-	}
 	var out []Kernel
-	for _, d := range dtypes {
+	for _, d := range c.DTypesOf(k.Op()) {
 		own := *k
 		own.Name, own.DTypes, own.Launch = k.Name+"."+d.String(), []dtype.DType{d}, k.In(d)
 		out = append(out, own)
 	}
 	return out
+}
+
+// DTypesOf are the number formats that an op is tested in, without regard to what its schema takes: its own, else those
+// of [validation]. A kernel is compiled for one format; where nobody names it, it is float32.
+func (c *Config) DTypesOf(o *Op) []dtype.DType {
+	switch {
+	case len(o.DTypes) > 0:
+		return o.DTypes
+	case o.Mode == Emulate && o.Kernel != nil && !o.Kernel.IsPerDType() && !c.Validation.HasDTypes:
+		return []dtype.DType{dtype.Float32}
+	}
+	return c.Validation.DTypes
 }
 
 // Threshold returns by how much the largest error of an op may grow before that is a regression: 0.1 is 10 %. The key

@@ -54,7 +54,7 @@ func TestFull(t *testing.T) {
 		Project: Project{"kernels", "1.2.0", "triton", ".venv/bin/python"},
 		Validation: Validation{
 			DTypes: []dtype.DType{dtype.Float32, dtype.BFloat16, dtype.Float8E4M3FN},
-			Seed:   math.MaxUint64, HasSeed: true,
+			Seed:   math.MaxUint64, HasSeed: true, HasDTypes: true,
 			Tolerances: map[dtype.DType]compare.Tolerance{dtype.Float32: {Abs: 1e-4, Rel: 1e-4},
 				dtype.Float16: {Abs: 1e-3, Rel: 2e-3}, dtype.BFloat16: {Abs: 0.5, Rel: 1e-2}},
 			Regime: compare.Fixed, NonFinite: compare.Forbid, Values: "normal", Shapes: "tile_aware",
@@ -68,8 +68,8 @@ func TestFull(t *testing.T) {
 			Attributes: map[string]any{"axis": int64(-1), "scale": 0.5, "causal": true, "mode": "fast"},
 			Kwargs: map[string]any{"block": []any{int64(32), int64(64)},
 				"options": map[string]any{"fast": true}},
-			Timeout: 2500 * time.Millisecond, Env: map[string]string{"OMP_NUM_THREADS": "1"}, Python: "python3.12",
-			Raw: true, DTypes: []dtype.DType{dtype.Float16}, Values: "ties", Shapes: "large",
+			Timeout: 2500 * time.Millisecond, Memory: 2 << 30, Env: map[string]string{"OMP_NUM_THREADS": "1"},
+			Python: "python3.12", Raw: true, DTypes: []dtype.DType{dtype.Float16}, Values: "ties", Shapes: "large",
 			Layouts: []tensor.Layout{tensor.Sliced},
 		}, {
 			Name: "rowsum", Reference: "ref.py", OpScript: "rowsum.sh", Mode: DaemonOrchestrated,
@@ -91,6 +91,7 @@ func TestFull(t *testing.T) {
 				Look: ptxvm.AllChecks, Schedules: 1},
 		}},
 		Policies: Policies{true, 0.01, 0.2},
+		Store:    Store{512},
 		CI: CI{FuzzIterations: 500, Parallel: 4, RegressionThreshold: &three, ThoroughTimeout: 600 * time.Second,
 			Quick: Quick{5, []dtype.DType{dtype.BFloat16}}},
 	}
@@ -136,7 +137,8 @@ func TestTablesAreIndependent(t *testing.T) {
 	sections := strings.SplitAfter(string(whole), "\n\n")
 	of := func(c *Config, i int) any { return reflect.ValueOf(*c).Field(i).Interface() }
 	def, full := mustParse(t, ""), mustParse(t, string(whole))
-	for i, name := range []string{3: "[project", 4: "[validation", 5: "[[ops", 6: "[[kernels", 7: "[policies", 8: "[ci"} {
+	for i, name := range []string{3: "[project", 4: "[validation", 5: "[[ops", 6: "[[kernels", 7: "[policies", 8: "[store",
+		9: "[ci"} {
 		if name == "" {
 			continue
 		}
@@ -262,5 +264,50 @@ entry = "f_{dtype}_{dtype}"
 		"entries.bfloat16 all.ptx f_bfloat16_bfloat16 [bfloat16]"}
 	if !slices.Equal(got, want) {
 		t.Errorf("compiled kernels are %q, want %q", got, want)
+	}
+}
+
+// TestDTypesOf: a kernel that is compiled for one number format is tested in what dtypes names, else in float32.
+func TestDTypesOf(t *testing.T) {
+	const kernel = "[[ops]]\nname = %q\n%s\n[ops.kernel]\nptx = %q\ngrid = [1]\nblock = [1]\nargs = []\n"
+	f32, f16 := dtype.Float32, dtype.Float16
+	for _, tt := range []struct {
+		name, text string
+		want       []dtype.DType
+	}{
+		{"a kernel", fmt.Sprintf(kernel, "x", "", "x.ptx"), []dtype.DType{f32}},
+		{"its own dtypes", fmt.Sprintf(kernel, "x", `dtypes = ["float16"]`, "x.ptx"), []dtype.DType{f16}},
+		{"those of validation", "[validation]\ndtypes = [\"float32\", \"float16\"]\n" + fmt.Sprintf(kernel, "x", "", "x.ptx"),
+			[]dtype.DType{f32, f16}},
+		{"one per format", fmt.Sprintf(kernel, "x", "", "x.{dtype}.ptx"), []dtype.DType{f32, f16}},
+		{"a function", "[[ops]]\nname = \"x\"\ncandidate = \"x.py:f\"\n", []dtype.DType{f32, f16}},
+		{"an executed kernel", "[[kernels]]\nname = \"x\"\nreference = \"builtin:relu\"\nptx = \"x.ptx\"\ngrid = [1]\n" +
+			"block = [1]\nargs = []\n", []dtype.DType{f32}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := mustParse(t, tt.text)
+			if got := c.DTypesOf(c.Subjects()[0]); !slices.Equal(got, tt.want) {
+				t.Errorf("DTypesOf = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestEmulatesLaunches: a function is executed in the emulator where the configuration says so; other candidates need a
+// kernel for that.
+func TestEmulatesLaunches(t *testing.T) {
+	const op = "[[ops]]\nname = \"x\"\ncandidate = %q\n%s\n"
+	for text, want := range map[string]bool{
+		fmt.Sprintf(op, "k.py:f", `execution_mode = "emulate"`): true,
+		fmt.Sprintf(op, "k.py:f", ""):                           false,
+		fmt.Sprintf(op, "k.py", ""):                             false,
+	} {
+		if o := mustParse(t, text).Ops[0]; o.EmulatesLaunches() != want || o.Executable() != o.Candidate {
+			t.Errorf("%s: EmulatesLaunches = %v, want %v; executable %q", text, !want, want, o.Executable())
+		}
+	}
+	_, err := Parse("gpuemu.toml", fmt.Appendf(nil, op, "k.py", `execution_mode = "emulate"`))
+	if diag.CodeOf(err) != MissingKey || !strings.Contains(err.Error(), "is to be emulated and has no kernel") {
+		t.Errorf("a script that is to be emulated: %v, want %s", err, MissingKey)
 	}
 }

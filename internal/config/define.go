@@ -52,6 +52,11 @@ func documentKeys(c *Config, a *aliases) []key {
 				r.checkExecuted(n, k, ops, executed)
 			})},
 		{"policies", "what a comparison with a baseline means", table(policyKeys(&c.Policies), nil)},
+		{"store", "what is kept of runs in GPUEMU_HOME", table([]key{
+			{"max_inputs", "MiB of stored inputs of failures, of all projects together: a run that begins with more deletes " +
+				"the oldest; their results stay, and what the case text alone gives can still be repeated",
+				whole(1, false, c.Store.MaxInputs, func(v int) { c.Store.MaxInputs = min(v, 1<<30) })},
+		}, nil)},
 		{"ci", "runs of gpuemu ci and gpuemu test", table(ciKeys(&c.CI, a),
 			func(r *reader, n *node) { r.checkCI(n, &c.CI, a) })},
 	}
@@ -69,7 +74,7 @@ func projectKeys(p *Project) []key {
 
 func validationKeys(v *Validation) []key {
 	return []key{
-		{"dtypes", "number formats that are tested", dtypes(&v.DTypes)},
+		{"dtypes", "number formats that are tested", noting(&v.HasDTypes, dtypes(&v.DTypes))},
 		{"check_nan", "a NaN where the reference has none is a failure; false: it is counted only", flag(&v.CheckNaN)},
 		{"check_inf", "an infinity where the reference has none is a failure; false: it is counted only", flag(&v.CheckInf)},
 		{"seed", "master seed of test and ci", seed(&v.Seed, &v.HasSeed)},
@@ -100,8 +105,9 @@ func opKeys(o *Op) []key {
 		{"candidate", "what is tested: a script, file.py:function, worker:COMMAND or builtin:NAME", text(&o.Candidate)},
 		{"op_script", "the candidate as a script: JSON on standard input and output", text(&o.OpScript)},
 		{"input_names", "names of the inputs, in order", texts(&o.InputNames)},
-		{"execution_mode", "who executes the candidate; default: what candidate, op_script or kernel call for, without " +
-			"them client_side", choice(&o.Mode, modes)},
+		{"execution_mode", "who executes the candidate; emulate: the emulator, [ops.kernel] or the launches of Triton " +
+			"kernels by a function; default: what candidate, op_script or kernel call for, without them client_side",
+			choice(&o.Mode, modes)},
 		{"frameworks", "frameworks the op exists for; informational, nothing depends on it", texts(&o.Frameworks)},
 		{"tolerances", docTolerances, tolerances(&o.Tolerances)},
 		{"tolerance", "where the tolerance comes from", choice(&o.Regime, regimes)},
@@ -114,10 +120,13 @@ func opKeys(o *Op) []key {
 			sizes(&o.MaxSizes)},
 		{"kwargs", "further arguments of candidate and reference", arguments(&o.Kwargs)},
 		{"timeout", "time limit of one call, in seconds", duration(&o.Timeout)},
+		{"memory", "memory that candidate and reference may each use in a call, such as 2GiB; default: half of this " +
+			"machine's", memory(&o.Memory)},
 		{"env", "environment variables of candidate and reference", environment(&o.Env)},
 		{"python", "interpreter for this op; default: that of [project]", text(&o.Python)},
 		{"raw", "bfloat16 and float8 arrive as unsigned integers of the same size", flag(&o.Raw)},
-		{"dtypes", "number formats that are tested; default: those of [validation]", dtypes(&o.DTypes)},
+		{"dtypes", "number formats that are tested; default: those of [validation], else, for a kernel, float32",
+			dtypes(&o.DTypes)},
 		{"values", "how values are drawn; default: that of [validation]", text(&o.Values)},
 		{"shapes", "how dimensions are chosen; default: that of [validation]", text(&o.Shapes)},
 		{"layouts", "memory layouts of inputs; default: those of [validation]", layouts(&o.Layouts)},
@@ -168,7 +177,8 @@ func kernelKeys(k *Kernel) []key {
 		{"sass", "listing of the machine code by cuobjdump -sass or nvdisasm", text(&k.SASS)},
 		{"reference", "the kernel is executed, too, and compared with this operator of the catalogue: builtin:NAME",
 			text(&k.Reference)},
-		{"dtypes", "number formats in which it is executed; default: those of [validation]", dtypes(&k.DTypes)},
+		{"dtypes", "number formats in which it is executed; default: those of [validation], else float32",
+			dtypes(&k.DTypes)},
 		{"tolerances", docTolerances, tolerances(&k.Tolerances)},
 		{"invariants", docInvariants, invariants(&k.Invariants, &k.InvariantsOff)},
 		{"artifact_checks", "limits on the compiled kernel", limits},
@@ -236,10 +246,10 @@ func (r *reader) checkOpKernel(n *node, o *Op, derived bool) {
 	case derived && o.Kernel != nil && o.Mode != Emulate:
 		r.fault(Conflict, n.byKey["kernel"].keyAt, "keep the one that is to be tested, or set execution_mode",
 			"ops has candidate = %q and a kernel", o.Executable())
-	case o.Mode != Emulate:
+	case o.Mode != Emulate, o.EmulatesLaunches():
 	case o.Kernel == nil:
-		r.fault(MissingKey, n.keyAt, "add [ops.kernel] with ptx, grid, block and args",
-			"%s is to be emulated and has no kernel", n.path())
+		r.fault(MissingKey, n.keyAt, "add [ops.kernel] with ptx, grid, block and args, or a candidate file.py:function "+
+			"that launches Triton kernels", "%s is to be emulated and has no kernel", n.path())
 	default:
 		r.needAll(n.byKey["kernel"], "grid", "block", "args")
 	}
@@ -248,14 +258,12 @@ func (r *reader) checkOpKernel(n *node, o *Op, derived bool) {
 // derivedMode follows from what is to be executed.
 func (o *Op) derivedMode() Mode {
 	exe := o.Executable()
-	file, function, isFunction := strings.Cut(exe, ".py:")
 	switch {
 	case strings.HasSuffix(exe, ".ptx"), exe == "" && o.Kernel != nil:
 		return Emulate
 	case exe == "":
 		return ClientSide
-	case strings.HasPrefix(exe, "worker:"), strings.HasPrefix(exe, "builtin:"),
-		isFunction && file != "" && function != "":
+	case strings.HasPrefix(exe, "worker:"), strings.HasPrefix(exe, "builtin:"), isFunction(exe):
 		return Worker
 	}
 	return ScriptBased

@@ -114,6 +114,7 @@ schedules = 20000 #! 13 config-bad-value: ops.kernel.schedules is 20000 | use at
 budget = 0 #! 10 config-bad-value: ops.kernel.budget is 0 | use a whole number from 1`,
 	`[[ops]]
 name = "x"
+memory = "much" #! 10 config-bad-value: ops.memory is "much" | write 6GiB, 512MiB or a number of bytes
 [ops.kernel]
 ptx = "k.ptx"
 grid = ["ceil(N // 256)"] #! 17 config-bad-value: there is no operator // | a / b rounds down
@@ -290,7 +291,7 @@ func checkFaults(t *testing.T, text string) {
 func TestFaultsText(t *testing.T) {
 	_, err := Parse("a.toml", []byte("nmae = 1\n[project]\nnmae = \"x\"\n"))
 	const want = `a.toml:1:1: unknown key "nmae" in the document [config-unknown-key]: ` +
-		"known are project, validation, ops, kernels, policies, ci\n" +
+		"known are project, validation, ops, kernels, policies, store, ci\n" +
 		`a.toml:3:1: unknown key "nmae" in project [config-unknown-key]: did you mean name?`
 	if err == nil || err.Error() != want {
 		t.Errorf("Parse: %v, want %s", err, want)

@@ -50,6 +50,16 @@ func Find(dir, home string) (string, error) {
 		FileName, where)
 }
 
+// Applying returns the gpuemu.toml that a caller means: the file at a path or, where a directory is named, the one that
+// applies there. It is the one rule of all clients: a command gives its working directory, a request what its client
+// sends. That a directory has none is the error NotFound; a file that cannot be read is reported by Load.
+func Applying(path, home string) (string, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() {
+		return filepath.Clean(path), nil
+	}
+	return Find(path, home)
+}
+
 // searchTop returns the last directory to look at: the nearest one upwards that is the root of a repository or the home
 // directory; dir itself if there is none.
 func searchTop(dir, home string) string {

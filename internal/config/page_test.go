@@ -31,7 +31,11 @@ func TestConfigPage(t *testing.T) {
 		"that names the nearest known one. Paths\nare relative to the file. Editors complete and check with " +
 		"[the JSON Schema](formats/gpuemu.schema.json). This page is\ngenerated from the definition: `make generate`.\n\n" +
 		"The file is looked for in the working directory and, inside a repository or the home directory, above it, up " +
-		"to and\nincluding the repository's root or the home directory. One that belongs to another user is refused.\n")
+		"to and\nincluding the repository's root or the home directory. One that belongs to another user is refused. " +
+		"Every client goes\nby this rule: a command, the Python client or a test of pytest sends where it stands, and the " +
+		"engine finds the file.\n`--config` and `GPUEMU_CONFIG` name another. An operator that the file does not have is " +
+		"that of the catalogue, with the\nsettings of `[validation]`: for campaigns, replays and clients as for " +
+		"`gpuemu cases`, `ops`, `oracle` and `coverage`.\n")
 	keys := documentKeys(Default(), &aliases{})
 	for _, k := range keys {
 		writeTable(&b, k.name, k)

@@ -427,6 +427,16 @@ func dtypes(dst *[]dtype.DType) value {
 	return notEmpty(v)
 }
 
+// noting is a value that sets a flag where it is given.
+func noting(given *bool, v value) value {
+	read := v.read
+	v.read = func(r *reader, n *node) {
+		*given = true
+		read(r, n)
+	}
+	return v
+}
+
 // layouts reads a list of memory layouts that is not empty.
 func layouts(dst *[]tensor.Layout) value {
 	var names []string

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
@@ -26,6 +25,8 @@ const (
 	compileLimit = 10 * time.Minute
 	// maxOutput is how large a compiled file may be.
 	maxOutput = 256 << 20
+	// installHint says how to get a compiler.
+	installHint = "install nvcc (CUDA) or clang, for example with apt-get install clang, or give the compiled PTX or cubin"
 	// maxFlags is how many further arguments a compiler gets.
 	maxFlags = 1000
 )
@@ -33,10 +34,12 @@ const (
 // Request is a source to compile.
 type Request struct {
 	Source string   // path of a .cu file
-	Arch   string   // "sm_90a"; "": DefaultArch
+	Arch   string   // "sm_90a"; "": DefaultArch. Where the compiler does not know it, see TextOnly
 	Flags  []string // further arguments of the compiler, behind ours
 
-	TextOnly bool // no machine code is wanted
+	// TextOnly: no machine code is wanted. PTX for an older architecture is as good, so one that the compiler does not
+	// know is replaced by the newest before it that it knows, and Log says so.
+	TextOnly bool
 }
 
 // Output is what came out.
@@ -51,17 +54,10 @@ type Output struct {
 //go:embed cuda
 var headers embed.FS
 
-// ArchForm is a regular expression for names of architectures.
-const ArchForm = `^sm_[0-9]{2,3}[af]?$`
-
-var archForm = regexp.MustCompile(ArchForm)
-
-// IsArch reports whether a text is the name of an architecture.
-func IsArch(text string) bool { return archForm.MatchString(text) }
-
 // Compile compiles a CUDA source to PTX and, where an assembler is there, to machine code.
 func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
-	if r.Arch == "" {
+	asked := r.Arch != ""
+	if !asked {
 		r.Arch = DefaultArch
 	}
 	if !IsArch(r.Arch) {
@@ -82,7 +78,7 @@ func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
 		return nil, diag.Errorf(NoSource, "check the path", "cannot compile: %w", err).At(diag.Pos{File: r.Source})
 	}
 	if t.NVCC == nil && t.Clang == nil {
-		return nil, diag.Errorf(Missing, "install nvcc (CUDA) or clang, or give the compiled PTX or cubin",
+		return nil, diag.Errorf(Missing, installHint,
 			"cannot compile here: neither nvcc nor clang was found").At(diag.Pos{File: r.Source})
 	}
 	dir, err := os.MkdirTemp("", "gpuemu-compile-")
@@ -91,10 +87,8 @@ func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
 	}
 	j := &job{Tools: t, ctx: ctx, dir: dir, source: source, arch: r.Arch, flags: r.Flags, textOnly: r.TextOnly,
 		out: &Output{}}
-	if t.NVCC != nil {
-		err = j.nvcc()
-	} else {
-		err = j.clang()
+	if err = j.compile(); diag.CodeOf(err) == Refused {
+		err = j.known(err, asked)
 	}
 	err = errors.Join(err, os.RemoveAll(dir))
 	if err != nil {
@@ -117,10 +111,26 @@ type job struct {
 	*Tools
 	ctx          context.Context
 	dir          string
+	include      string // of our headers; "": not written yet
 	source, arch string
 	flags        []string
 	textOnly     bool
 	out          *Output
+}
+
+// compiler is the one that compiles: nvcc where it is installed.
+func (j *job) compiler() *Tool {
+	if j.NVCC != nil {
+		return j.NVCC
+	}
+	return j.Clang
+}
+
+func (j *job) compile() error {
+	if j.NVCC != nil {
+		return j.nvcc()
+	}
+	return j.clang()
 }
 
 // input is what compilers are called with, beside the source: paths in debug lines are then relative.
@@ -128,7 +138,7 @@ func (j *job) input() string { return "." + string(filepath.Separator) + filepat
 
 // call calls a program beside the source.
 func (j *job) call(tool *Tool, args ...string) error {
-	c := call{path: tool.Path, args: args, dir: filepath.Dir(j.source), limit: compileLimit}
+	c := call{path: tool.Path, args: args, dir: filepath.Dir(j.source), env: j.env, limit: compileLimit}
 	out, err := run(j.ctx, c)
 	for _, text := range []string{out.stdout, out.stderr} {
 		if text = strings.TrimSpace(text); text != "" {
@@ -181,7 +191,7 @@ func (j *job) nvcc() error {
 // clang compiles without CUDA's headers: ours declare what kernels usually need. A source that declares that itself
 // does not go together with ours and is compiled alone.
 func (j *job) clang() error {
-	include, err := j.headers()
+	err := j.headers()
 	if err != nil {
 		return err
 	}
@@ -190,7 +200,7 @@ func (j *job) clang() error {
 	args = append(args, "-nocudainc", "-nocudalib", "-std=c++17", "-O3", "-gline-directives-only",
 		"-fdebug-compilation-dir=.", "-S")
 	rest := append([]string{j.input(), "-o", j.file("out.ptx")}, j.flags...)
-	first := j.call(j.Clang, append(append(args, "-I", include, "-include", "gpuemu_cuda.h"), rest...)...)
+	first := j.call(j.Clang, append(append(args, "-I", j.include, "-include", "gpuemu_cuda.h"), rest...)...)
 	if diag.CodeOf(first) == Refused {
 		log, command := j.out.Log, j.out.Command
 		j.out.Log, j.out.Command = "", ""
@@ -220,12 +230,16 @@ func withHint(err error, hint string) error {
 	return err
 }
 
-// headers writes our headers to the private directory and returns where they are.
-func (j *job) headers() (string, error) {
-	if err := os.CopyFS(j.dir, headers); err != nil {
-		return "", fmt.Errorf("headers for clang: %w", err)
+// headers writes our headers to the private directory.
+func (j *job) headers() error {
+	if j.include != "" {
+		return nil
 	}
-	return j.file("cuda"), nil
+	if err := os.CopyFS(j.dir, headers); err != nil {
+		return fmt.Errorf("headers for clang: %w", err)
+	}
+	j.include = j.file("cuda")
+	return nil
 }
 
 // clangFeature asks for a version of PTX that the clang knows. Without it clang 22 stops, and older ones write PTX that
@@ -274,7 +288,8 @@ func (t *Tools) Disassemble(ctx context.Context, cubin []byte) (sass string, err
 			"cannot disassemble here: neither cuobjdump nor nvdisasm was found")
 	}
 	err = t.inPrivate(ctx, "in.cubin", cubin, func(j *job) error {
-		out, err := run(ctx, call{path: tool.Path, args: append(args, j.file("in.cubin")), dir: j.dir, limit: compileLimit})
+		out, err := run(ctx, call{path: tool.Path, args: append(args, j.file("in.cubin")), dir: j.dir, env: j.env,
+			limit: compileLimit})
 		sass = out.stdout
 		return err
 	})

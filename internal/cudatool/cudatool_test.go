@@ -193,6 +193,78 @@ func TestOwnDeclarations(t *testing.T) {
 	}
 }
 
+// old is a compiler that knows architectures up to sm_86, as clang 14 does, and one that only some devices have.
+const old = `case "$*" in
+*--print-supported-cpus*) printf 'Available CPUs:\n\n\tsm_20\n\tsm_75\n\tsm_80\n\tsm_86\n\tsm_87a\n' >&2; exit 0 ;;
+*--list-gpu-code*) printf 'sm_75\nsm_80\nsm_86\n'; exit 0 ;;
+*arch=sm_80* | *arch=sm_86*) ;;
+*) echo "$(basename "$0"): error: unsupported CUDA gpu architecture" >&2; exit 1 ;;
+esac
+case "$*" in *-DWRONG*) echo "k.cu:1: error: wrong" >&2; exit 1 ;; esac
+` + writesOutput
+
+// TestUnknownArchitecture: a compiler that does not know an architecture compiles PTX for one that it knows; machine
+// code is not for another architecture than the one asked for.
+func TestUnknownArchitecture(t *testing.T) {
+	left := temporary(t)
+	dir := t.TempDir()
+	clang := &Tools{Clang: &Tool{Name: "clang", Path: program(t, dir, "clang", old), Version: "14.0.6"}}
+	nvcc := &Tools{NVCC: &Tool{Name: "nvcc", Path: program(t, dir, "nvcc", old), Version: "11.1"}}
+	path := source(t, "")
+	for _, tt := range []struct {
+		name    string
+		tools   *Tools
+		request Request
+		arch    string // that it is compiled for; "": it is refused
+		says    string // in the log, or in the error and its hint
+	}{
+		{"known", clang, Request{Arch: "sm_86", TextOnly: true}, "sm_86", "noted\n"},
+		{"newer", clang, Request{Arch: "sm_90", TextOnly: true}, "sm_86",
+			"compiled for sm_86: clang 14.0.6 does not know sm_90\n"},
+		{"newer, nvcc", nvcc, Request{Arch: "sm_100a", TextOnly: true}, "sm_86",
+			"compiled for sm_86: nvcc 11.1 does not know sm_100a\n"},
+		{"machine code", clang, Request{Arch: "sm_90"}, "",
+			"clang 14.0.6 does not know sm_90: ask for sm_86, or install a newer compiler"},
+		{"a wrong source", clang, Request{Arch: "sm_90", TextOnly: true, Flags: []string{"-DWRONG"}}, "",
+			"k.cu:1: error: wrong"},
+		{"a wrong source, known", clang, Request{Flags: []string{"-DWRONG"}}, "", "k.cu:1: error: wrong"},
+	} {
+		tt.request.Source = path
+		out, err := tt.tools.Compile(context.Background(), tt.request)
+		switch {
+		case tt.arch == "":
+			if diag.CodeOf(err) != Refused || !strings.Contains(err.Error()+diag.HintOf(err), tt.says) {
+				t.Errorf("%s: %v (%s), want %s with %q", tt.name, err, diag.HintOf(err), Refused, tt.says)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", tt.name, err)
+		case !strings.Contains(string(out.PTX), "arch="+tt.arch+" ") || !strings.HasPrefix(out.Log, tt.says) ||
+			!strings.Contains(out.Command, "arch="+tt.arch+" "):
+			t.Errorf("%s: called as %q with the log %q", tt.name, out.PTX, out.Log)
+		}
+	}
+	if names := left(); len(names) > 0 {
+		t.Errorf("temporary files are left: %q", names)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for _, tt := range []struct {
+		asked, known, want string
+	}{
+		{"sm_90", "", "sm_90"},
+		{"sm_90a", "sm_80 sm_90 sm_90a sm_100", "sm_90a"},
+		{"sm_90a", "sm_90 sm_80 sm_100", "sm_90"},
+		{"sm_100", "sm_80 sm_90 sm_120", "sm_90"},
+		{"sm_90", "sm_86 sm_90a", "sm_86"},
+		{"sm_80", "sm_90 sm_87a sm_89", "sm_89"}, // support for older ones has ended
+	} {
+		if got := nearest(tt.asked, strings.Fields(tt.known)); got != tt.want {
+			t.Errorf("nearest(%s, %s) = %s, want %s", tt.asked, tt.known, got, tt.want)
+		}
+	}
+}
+
 func TestCompileFails(t *testing.T) {
 	left := temporary(t)
 	path := source(t, "")

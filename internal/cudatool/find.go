@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +36,8 @@ func (t *Tool) Major() int {
 // Tools are the programs that were found; nil is one that was not.
 type Tools struct {
 	NVCC, Clang, Ptxas, Cuobjdump, Nvdisasm *Tool
+
+	env []string // they are called with; nil: that of the process
 }
 
 // List is those that were found.
@@ -47,6 +48,27 @@ func (t *Tools) List() []*Tool {
 
 // Find looks for the programs where Dirs says.
 func Find(ctx context.Context) *Tools { return FindIn(ctx, Dirs(os.Getenv)) }
+
+// FindFor is Find for a caller whose environment is env, as NAME=value: the programs are looked for and called with it.
+// nil is the environment of the process.
+func FindFor(ctx context.Context, env []string) *Tools {
+	if env == nil {
+		return Find(ctx)
+	}
+	tools := FindIn(ctx, Dirs(func(name string) string { return Lookup(env, name) }))
+	tools.env = env
+	return tools
+}
+
+// Lookup returns a variable of an environment that is given as NAME=value, "" where it is not set.
+func Lookup(env []string, name string) string {
+	for _, entry := range slices.Backward(env) { // the last one counts, as for package os/exec
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
 
 // Dirs are the directories that may hold the programs: those of PATH, then bin of CUDA_HOME and CUDA_PATH, then bin of
 // /usr/local/cuda. A relative directory of PATH is left out: what it holds depends on where we stand.
@@ -71,23 +93,16 @@ func FindIn(ctx context.Context, dirs []string) *Tools {
 // look finds a program by its name.
 func look(ctx context.Context, dirs []string, name string) *Tool {
 	for _, dir := range dirs {
-		if path := filepath.Join(dir, name+exeSuffix()); executable(path) {
+		if path := filepath.Join(dir, name); executable(path) {
 			return &Tool{Name: name, Path: path, Version: version(ctx, path)}
 		}
 	}
 	return nil
 }
 
-func exeSuffix() string {
-	if runtime.GOOS == "windows" {
-		return ".exe"
-	}
-	return ""
-}
-
 func executable(path string) bool {
 	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && (info.Mode()&0o111 != 0 || runtime.GOOS == "windows")
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 var clangName = regexp.MustCompile(`^clang-([0-9]{1,3})$`)
@@ -105,7 +120,7 @@ func lookClang(ctx context.Context, dirs []string) *Tool {
 			continue // PATH may name what does not exist
 		}
 		for _, e := range entries {
-			m := clangName.FindStringSubmatch(strings.TrimSuffix(e.Name(), exeSuffix()))
+			m := clangName.FindStringSubmatch(e.Name())
 			if m == nil {
 				continue
 			}

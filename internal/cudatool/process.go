@@ -29,7 +29,8 @@ const (
 type call struct {
 	path  string
 	args  []string
-	dir   string // "": where we stand
+	dir   string   // "": where we stand
+	env   []string // nil: that of the process
 	limit time.Duration
 	most  int // bytes that are read of what it prints; 0: maxText
 }
@@ -43,7 +44,7 @@ func run(ctx context.Context, c call) (output, error) {
 	limited, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, c.path, c.args...)
-	cmd.Dir = c.dir
+	cmd.Dir, cmd.Env = c.dir, c.env
 	cmd.WaitDelay = killGrace
 	ownGroup(cmd)
 	if c.most == 0 {

@@ -2,6 +2,8 @@
 
 package cudatool
 
+// This file implements the process group of a program.
+
 import (
 	"errors"
 	"os"

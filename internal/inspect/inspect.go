@@ -130,6 +130,7 @@ func (d *Document) Short() *Document {
 // Looker looks at targets. The zero Looker finds its programs itself.
 type Looker struct {
 	Tools *cudatool.Tools // nil: those that are installed, looked for when one is needed
+	Env   []string        // to look for them and to call them with, as NAME=value; nil: that of the process
 }
 
 // Look looks at targets one by one. What cannot be read is part of the document; an error means that ctx has ended.
@@ -139,7 +140,7 @@ func (l Looker) Look(ctx context.Context, targets []Target) (*Document, error) {
 		if l.Tools != nil {
 			return l.Tools
 		}
-		return cudatool.Find(ctx)
+		return cudatool.FindFor(ctx, l.Env)
 	})
 	for i := range targets {
 		t := &targets[i]

@@ -2,7 +2,6 @@ package launchfile
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
@@ -25,12 +24,9 @@ type Expected struct {
 	want []byte
 }
 
-func (c *Case) addExpected(file string, i int, raw json.RawMessage) error {
-	o, err := newObject(file, fmt.Sprintf("expected[%d]", i), raw)
-	if err != nil {
-		return err
-	}
+func (c *Case) addExpected(o *object) error {
 	e := Expected{Match: "bits", ULP: math.NaN(), Abs: math.NaN()}
+	var err error
 	if e.Name, err = o.word("name"); err != nil {
 		return err
 	}

@@ -14,13 +14,13 @@ import (
 	"gpuemu/internal/dtype"
 )
 
-// good is a launch file with every key, some in their short form, and some that nobody knows.
+// good is a launch file with every key, some in their short form, and notes with whatever they have.
 const good = `{
-	"note": "kernels/softmax.cu, recorded", "recorded_on": {"gpu": "H200"},
+	"note": "kernels/softmax.cu, recorded", "notes": {"gpu": "H200", "grid": 1, "gpu": [{"gpu": 1, "gpu": 2}]},
 	"ptx": "softmax.ptx", "entry": "softmax", "grid": [3, 1, 1], "block": [64, 2], "dynamic_shared": 128,
 	"args": [
-		{"kind": "tensor", "name": "x", "dtype": "float32", "shape": [2, 3], "role": "in", "file": "x.bin", "seed": 7,
-			"valid": [[3, 2], [0, 2]]},
+		{"kind": "tensor", "name": "x", "dtype": "float32", "shape": [2, 3], "role": "in", "file": "x.bin",
+			"notes": {"seed": 7}, "valid": [[3, 2], [0, 2]]},
 		{"kind": "tensor", "name": "y", "dtype": "f16", "shape": [], "role": "out", "file": null},
 		{"kind": "tensor", "dtype": "bf16", "shape": [0, 4], "role": "inout"},
 		{"kind": "scalar", "name": "n", "dtype": "i32", "value": -3},
@@ -99,6 +99,16 @@ func TestParseFaults(t *testing.T) {
 		{`{"grid":[1],"block":[1],"ptx":""}`, BadKey, "ptx is empty"},
 		{`{"grid":[1],"block":[1],"entry":7}`, BadKey, "entry must be a string"},
 		{`{"grid":[1],"block":[1],"args":{}}`, BadKey, "args must be a list"},
+		{`{"grid":[1],"block":[1],"expected":7}`, BadKey, "expected must be a list"},
+		{"{\"grid\":[1],\n  \"shared\":4, \"block\":[1]}", BadKey, "case.json:2:3: shared is not a key of launch files"},
+		{`{"Grid":[1],"block":[1]}`, BadKey, "case.json:1:2: Grid is not a key of launch files"},
+		{`{"grid":[1],"block":[1] , "grid":[2]}`, BadKey, "case.json:1:27: grid stands there twice, before at line 1"},
+		{"{\"grid\":[1],\"block\":[1],\"args\":[7,\n {\"kind\":\"scalar\"}]}", BadKey, "args[0] is not an object"},
+		{arg("{\"kind\":\"scalar\",\n\n  \"dtype\":\"f32\",\n\"strides\":[1]}"), BadKey,
+			"case.json:4:1: args[0].strides is not a key of launch files"},
+		{arg(`{"kind":"scalar","dtype":"f32","dtype":"f64","value":1}`), BadKey,
+			"case.json:1:64: args[0].dtype stands there twice, before at line 1"},
+		{expected(`"name":"y","file":"y.bin","tolerance":1`), BadKey, "expected[0].tolerance is not a key of launch files"},
 		{arg(`7`), BadKey, "args[0] is not an object"},
 		{arg(`{}`), BadKey, "args[0].kind is missing"},
 		{arg(`{"kind":"tensor"}`), BadKey, "args[0].dtype is missing"},
@@ -137,6 +147,19 @@ func TestParseFaults(t *testing.T) {
 		if diag.CodeOf(err) != tt.code || !strings.Contains(err.Error(), tt.say) ||
 			!strings.Contains(err.Error(), "case.json") {
 			t.Errorf("Parse(%s) = %v, want %s with %q", tt.text, err, tt.code, tt.say)
+		}
+	}
+}
+
+// TestUnknownKeyHints: a key that nothing reads is refused with the nearest one that something does.
+func TestUnknownKeyHints(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"grids":[1]}`: "did you mean grid?",
+		`{"author":"x"}`: "free text goes into notes; the other keys are ptx, entry, grid, block, dynamic_shared, memory, " +
+			"args, expected",
+	} {
+		if _, err := Parse("case.json", []byte(text)); diag.HintOf(err) != want {
+			t.Errorf("hint of %s is %q, want %q", text, diag.HintOf(err), want)
 		}
 	}
 }

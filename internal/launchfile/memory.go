@@ -25,3 +25,15 @@ func ParseMemory(text string) (int64, error) {
 	}
 	return n * unit, nil
 }
+
+// FormatMemory writes an amount of memory as ParseMemory reads it, in the largest unit that leaves a whole number of
+// three digits or more.
+func FormatMemory(bytes int64) string {
+	unit := 0
+	names := []string{"B", "KiB", "MiB", "GiB"}
+	for unit < len(names)-1 && (bytes >= 1000<<10 || bytes >= 1<<10 && bytes%(1<<10) == 0) {
+		bytes >>= 10
+		unit++
+	}
+	return strconv.FormatInt(bytes, 10) + names[unit]
+}

@@ -20,3 +20,15 @@ func TestParseMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestFormatMemory: what is written is read as the same amount, or as one that differs by less than a thousandth.
+func TestFormatMemory(t *testing.T) {
+	for bytes, want := range map[int64]string{1: "1B", 1000: "1000B", 1024: "1KiB", 1500: "1500B", 600 << 20: "600MiB",
+		6 << 30: "6GiB", 12638363648: "12052MiB", 1<<40 + 1: "1024GiB"} {
+		got := FormatMemory(bytes)
+		back, err := ParseMemory(got)
+		if got != want || err != nil || back > bytes || bytes-back > bytes/1000 {
+			t.Errorf("FormatMemory(%d) = %q, read as %d, %v, want %q", bytes, got, back, err, want)
+		}
+	}
+}

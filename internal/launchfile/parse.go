@@ -1,7 +1,6 @@
 package launchfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,36 +14,33 @@ import (
 	"gpuemu/internal/tensor"
 )
 
-// This file implements the text of launch files. Keys that are not known are ignored: notes and provenance.
-
-// object is a JSON object with the way to it, such as args[2].
-type object struct {
-	file, path string
-	members    map[string]json.RawMessage
-}
+// This file implements the text of launch files.
 
 // Parse reads the text of a launch file. It reads no other file.
 func Parse(file string, text []byte) (*Case, error) {
 	if !json.Valid(text) {
 		return nil, syntaxError(file, text)
 	}
-	o, err := newObject(file, "", text)
+	o, err := newObject(file, "", text, value{text, 0}, fileKeys)
 	if err != nil {
 		return nil, err
 	}
 	c := &Case{PTX: "kernel.ptx"}
-	var args, expected []json.RawMessage
 	var memory json.RawMessage
 	for _, f := range []struct {
 		key string
 		dst any
-	}{{"ptx", &c.PTX}, {"entry", &c.Entry}, {"dynamic_shared", &c.DynamicShared}, {"memory", &memory},
-		{"args", &args}, {"expected", &expected}} {
+	}{{"ptx", &c.PTX}, {"entry", &c.Entry}, {"dynamic_shared", &c.DynamicShared},
+		{"memory", &memory}} {
 		if _, err := o.get(f.key, f.dst); err != nil {
 			return nil, err
 		}
 	}
-	if c.Grid, err = o.size("grid"); err == nil {
+	args, err := o.list("args")
+	if err == nil {
+		c.Grid, err = o.size("grid")
+	}
+	if err == nil {
 		c.Block, err = o.size("block")
 	}
 	switch {
@@ -63,13 +59,25 @@ func Parse(file string, text []byte) (*Case, error) {
 			return nil, fmt.Errorf("%s: memory: %w", file, err)
 		}
 	}
-	for i, raw := range args {
-		if err := c.addArg(file, i, raw); err != nil {
+	for i, v := range args {
+		a, err := newObject(file, fmt.Sprintf("args[%d]", i), text, v, argKeys)
+		if err == nil {
+			err = c.addArg(a, i)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	for i, raw := range expected {
-		if err := c.addExpected(file, i, raw); err != nil {
+	expected, err := o.list("expected")
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range expected {
+		e, err := newObject(file, fmt.Sprintf("expected[%d]", i), text, v, wantKeys)
+		if err == nil {
+			err = c.addExpected(e)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -95,70 +103,6 @@ func inFile(file string, err error) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", file, err)
-}
-
-// syntaxError says where a text stops to be JSON.
-func syntaxError(file string, text []byte) error {
-	var v any
-	err := json.Unmarshal(text, &v)
-	pos := diag.Pos{File: file}
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		before := text[:max(min(int(syntax.Offset), len(text))-1, 0)]
-		pos.Line = bytes.Count(before, []byte("\n")) + 1
-		pos.Col = len(before) - bytes.LastIndexByte(before, '\n')
-	}
-	return diag.Errorf(Syntax, `values that JSON does not have are strings: "NaN", "Infinity"`, "%w", err).At(pos)
-}
-
-func newObject(file, path string, raw json.RawMessage) (*object, error) {
-	o := &object{file: file, path: path}
-	if err := json.Unmarshal(raw, &o.members); err != nil || o.members == nil {
-		what := path
-		if what == "" {
-			what = "the launch file"
-		}
-		return nil, diag.Errorf(BadKey, "", "%s is not an object", what).At(diag.Pos{File: file})
-	}
-	return o, nil
-}
-
-// fault is an error about one key.
-func (o *object) fault(code diag.Code, key, hint, format string, args ...any) *diag.Error {
-	if o.path != "" {
-		key = o.path + "." + key
-	}
-	return diag.Errorf(code, hint, "%s %s", key, fmt.Sprintf(format, args...)).At(diag.Pos{File: o.file})
-}
-
-// get sets dst to the value of a key and reports whether there is one; null is none.
-func (o *object) get(key string, dst any) (bool, error) {
-	raw, ok := o.members[key]
-	if !ok || string(raw) == "null" {
-		return false, nil
-	}
-	if err := json.Unmarshal(raw, dst); err != nil {
-		return false, o.fault(BadKey, key, "", "must be %s", kindOf(dst))
-	}
-	return true, nil
-}
-
-func kindOf(dst any) string {
-	switch dst.(type) {
-	case *string:
-		return "a string"
-	case *bool:
-		return "true or false"
-	case *int:
-		return "a whole number"
-	case *[]int64:
-		return "a list of whole numbers"
-	case *float64:
-		return "a number"
-	case *[][]int:
-		return "a list of pairs of whole numbers"
-	}
-	return "a list"
 }
 
 // word is a string that must be there.
@@ -216,11 +160,7 @@ func (o *object) dataFile() (string, error) {
 	return file, nil
 }
 
-func (c *Case) addArg(file string, i int, raw json.RawMessage) error {
-	o, err := newObject(file, fmt.Sprintf("args[%d]", i), raw)
-	if err != nil {
-		return err
-	}
+func (c *Case) addArg(o *object, i int) error {
 	a := Arg{Name: fmt.Sprintf("arg%d", i+1)}
 	if _, err := o.get("name", &a.Name); err != nil {
 		return err
@@ -301,7 +241,7 @@ func (o *object) valid(a *Arg) error {
 
 // scalar reads a value: a number, true, false, or a string for what JSON has no number for.
 func (o *object) scalar(a *Arg) error {
-	text := strings.TrimSpace(string(o.members["value"]))
+	text := strings.TrimSpace(string(o.members["value"].raw))
 	if strings.HasPrefix(text, `"`) {
 		if _, err := o.get("value", &text); err != nil {
 			return err
