@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
@@ -121,6 +122,8 @@ func Compare(baseline *Document, now Source, threshold float64) (*Comparison, er
 //   - it passed then and fails now, or
 //   - the largest absolute error of one of its outputs is now more than (1 + threshold) times what it was, and more
 //     than half a unit in the last place of the largest expected value: a correctly rounded result may have as much.
+//     An output that had no error at all is measured in units of its bound instead: any error is infinitely many times
+//     0. More than threshold times the bound is a regression.
 //
 // Where a baseline has a case twice (a report over several runs), the later result counts. What the caller makes of
 // Regressed is its business: Summary.Regressions decides on the exit code.
@@ -213,22 +216,22 @@ func (c *Comparison) watch(then, now *verdict.Result, threshold float64, tell fu
 		p := &then.Outputs[at]
 		tell(Regression{CaseRef: refOf(now), Kind: ErrorGrew, Output: o.Name, Before: p.MaxAbs, Now: o.MaxAbs,
 			Message: fmt.Sprintf("largest absolute error of output %q was %.4g, is %.4g%s", o.Name, p.MaxAbs, o.MaxAbs,
-				growth(p.MaxAbs, o.MaxAbs))})
+				growth(p, o))})
 		return true // one a case
 	}
 	return false
 }
 
-func growth(before, now float64) string {
-	if before == 0 {
-		return ""
+func growth(then, now *verdict.Output) string {
+	if then.MaxAbs == 0 {
+		return fmt.Sprintf(" (%s of its bound)", digits(now.MaxRatio, 3))
 	}
-	return fmt.Sprintf(" (%.3g times)", now/before)
+	return fmt.Sprintf(" (%.3g times)", now.MaxAbs/then.MaxAbs)
 }
 
 // grew is the rule on errors.
 func grew(then, now *verdict.Output, threshold float64) bool {
-	if now.MaxAbs <= then.MaxAbs*(1+threshold) {
+	if then.MaxAbs == 0 && now.MaxRatio <= threshold || now.MaxAbs <= then.MaxAbs*(1+threshold) {
 		return false
 	}
 	return !(now.MaxAbs <= rounding(now))
@@ -277,17 +280,17 @@ func (c *Comparison) lines(verbose bool) []string {
 		lines = append(lines, artifactLines(c.Artifacts, verbose)...)
 	}
 	for _, u := range c.Unread {
-		lines = append(lines, "not looked at: "+clean(u))
+		lines = append(lines, "not looked at: "+escape.Text(u))
 	}
 	return lines
 }
 
 // caseLines is what the comparison says of cases.
 func (c *Comparison) caseLines(verbose bool) []string {
-	name := fmt.Sprintf("baseline %s: ", clean(fmt.Sprintf("%q", c.Name)))
+	name := fmt.Sprintf("baseline %s: ", escape.Text(fmt.Sprintf("%q", c.Name)))
 	switch {
 	case c.Skipped != "":
-		return []string{name + "not compared: " + clean(c.Skipped)}
+		return []string{name + "not compared: " + escape.Text(c.Skipped)}
 	case c.Cases == 0 && c.Artifacts != nil:
 		return []string{name + "it has no cases"}
 	case c.Common == 0:
@@ -303,7 +306,7 @@ func (c *Comparison) caseLines(verbose bool) []string {
 	}
 	for i := range min(limit, len(c.Regressions)) {
 		r := &c.Regressions[i]
-		lines = append(lines, "regression: "+r.CaseRef.text()+": "+clean(r.Message))
+		lines = append(lines, "regression: "+r.CaseRef.text()+": "+escape.Text(r.Message))
 	}
 	more := func(shown, all int, what string) {
 		if all > shown {
@@ -313,7 +316,7 @@ func (c *Comparison) caseLines(verbose bool) []string {
 	more(min(limit, len(c.Regressions)), c.Regressed, "regressions")
 	for i := range min(limit, len(c.Growths)) {
 		r := &c.Growths[i]
-		lines = append(lines, fmt.Sprintf("note: %s: %s, above %g %%", r.CaseRef.text(), clean(r.Message),
+		lines = append(lines, fmt.Sprintf("note: %s: %s, above %g %%", r.CaseRef.text(), escape.Text(r.Message),
 			100*c.WarnThreshold))
 	}
 	more(min(limit, len(c.Growths)), c.Grown, "cases whose error grew, within the threshold")
@@ -322,7 +325,7 @@ func (c *Comparison) caseLines(verbose bool) []string {
 	}
 	more(min(limit, len(c.LostCases)), c.Lost, "cases that are not judged any more")
 	for _, op := range c.VanishedOps {
-		lines = append(lines, fmt.Sprintf("vanished: %s has cases in the baseline and none in this run", clean(op)))
+		lines = append(lines, fmt.Sprintf("vanished: %s has cases in the baseline and none in this run", escape.Text(op)))
 	}
 	if c.Vanished > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the baseline not in this run", plural(c.Vanished, "case")))
@@ -337,9 +340,9 @@ func (c *Comparison) caseLines(verbose bool) []string {
 
 func (r CaseRef) text() string {
 	if r.Case == "" {
-		return clean(r.Op) + " " + clean(r.DType)
+		return escape.Text(r.Op) + " " + escape.Text(r.DType)
 	}
-	return clean(r.Case)
+	return escape.Text(r.Case)
 }
 
 // junitCases is the comparison as test cases: one for the whole, and one for every regression listed. Regressions are

@@ -52,6 +52,32 @@ func TestErrorGrew(t *testing.T) {
 	}
 }
 
+// Any error is infinitely many times an error of 0, so it is measured in units of the bound.
+func TestErrorGrewFromZero(t *testing.T) {
+	for _, c := range []struct {
+		ratio, threshold float64
+		message          string // "": no regression
+	}{
+		{0.05, 0.1, ""},
+		{0.1, 0.1, ""},
+		{0.11, 0.1, `largest absolute error of output "output" was 0, is 1e-05 (0.11 of its bound)`},
+		{0.9, 1, ""},
+		{math.Inf(1), 1, `largest absolute error of output "output" was 0, is 1e-05 (Inf of its bound)`},
+		{math.MaxFloat64, 1, `largest absolute error of output "output" was 0, is 1e-05 (Inf of its bound)`},
+	} {
+		before, now := passing(0, "a", "float32", 0), passing(0, "a", "float32", 1e-5)
+		now.Outputs[0].MaxRatio = c.ratio
+		got := compared(t, documentOf(before), documentOf(now), c.threshold)
+		message := ""
+		if len(got.Regressions) > 0 {
+			message = got.Regressions[0].Message
+		}
+		if message != c.message {
+			t.Errorf("error/bound %g, threshold %g: %q, want %q", c.ratio, c.threshold, message, c.message)
+		}
+	}
+}
+
 func TestCompareVerdicts(t *testing.T) {
 	kinds := []verdict.Verdict{verdict.Pass, verdict.Fail, verdict.Error, verdict.NotRun, verdict.Undecided}
 	for _, then := range kinds {

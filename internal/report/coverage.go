@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gpuemu/internal/opspec"
 	"gpuemu/internal/verdict"
 )
 
@@ -84,9 +83,9 @@ type opCover struct {
 	dtypes, layouts, values, shapes map[string]int
 }
 
-// Cover goes through results once and says what they exercised of the configured ops. Memory does not grow with their
-// number.
-func Cover(each func(yield func(*verdict.Result) error) error, configured []CoverageOp) (*Coverage, error) {
+// Cover goes through the profiles of results once and says what they exercised of the configured ops. Memory does not
+// grow with their number.
+func Cover(each func(yield func(*verdict.Profile) error) error, configured []CoverageOp) (*Coverage, error) {
 	var order []*opCover
 	byName := map[string]*opCover{}
 	find := func(op CoverageOp, configured bool) *opCover {
@@ -103,7 +102,7 @@ func Cover(each func(yield func(*verdict.Result) error) error, configured []Cove
 		find(op, true)
 	}
 	known := len(order)
-	err := each(func(r *verdict.Result) error {
+	err := each(func(r *verdict.Profile) error {
 		find(CoverageOp{Name: r.Op, Candidate: r.Candidate, Reference: r.Reference}, false).add(r)
 		return nil
 	})
@@ -121,7 +120,7 @@ func Cover(each func(yield func(*verdict.Result) error) error, configured []Cove
 	return out, nil
 }
 
-func (c *opCover) add(r *verdict.Result) {
+func (c *opCover) add(r *verdict.Profile) {
 	if r.Verdict == verdict.NotRun {
 		c.notRun++
 		return
@@ -130,28 +129,29 @@ func (c *opCover) add(r *verdict.Result) {
 	if r.DType != "" {
 		c.dtypes[r.DType]++
 	}
-	parsed, err := opspec.ParseCase(r.Case)
-	if err != nil {
+	if !r.Readable {
 		c.shapes[shapeUnknown]++
 		return
 	}
-	once := map[string]bool{}
-	count := func(m map[string]int, facet, name string) {
-		if !once[facet+name] {
-			once[facet+name] = true
-			m[name]++
+	for _, name := range r.Layouts {
+		c.layouts[name]++
+	}
+	for _, name := range r.Values {
+		c.values[name]++
+	}
+	seen := make([]string, 0, 8) // there are no more classes
+	class := func(name string) {
+		if !slices.Contains(seen, name) {
+			seen = append(seen, name)
+			c.shapes[name]++
 		}
 	}
-	for _, in := range parsed.Inputs {
-		count(c.layouts, "layout ", in.Layout.String())
-		count(c.values, "values ", in.Values)
-		for _, n := range in.Shape {
-			count(c.shapes, "shape ", sizeClass(n))
-		}
+	for _, n := range r.Sizes {
+		class(sizeClass(n))
 	}
-	for _, d := range parsed.Dims {
+	for _, d := range r.Dims {
 		if tile := c.op.Tiles[d.Name]; tile > 1 && d.Value > 1 {
-			count(c.shapes, "shape ", tileClass(d.Value, tile))
+			class(tileClass(d.Value, tile))
 		}
 	}
 }

@@ -10,12 +10,22 @@ import (
 	"gpuemu/internal/verdict"
 )
 
+// profiles are the profiles of results.
+func profiles(each func(func(*verdict.Result) error) error) func(func(*verdict.Profile) error) error {
+	return func(yield func(*verdict.Profile) error) error {
+		return each(func(r *verdict.Result) error {
+			p := r.Profile()
+			return yield(&p)
+		})
+	}
+}
+
 func covered(t *testing.T) *Coverage {
 	t.Helper()
 	kernel := verdict.Result{Op: "flash", Verdict: verdict.Pass, Case: "kernel flash", Candidate: "flash.ptx"}
 	d := documentOf(passing(0, "softmax", "float32", 0), passing(1, "softmax", "float16", 0),
 		wrong(15, "softmax", "float32", ""), notRun(2, "matmul", "bfloat16"), kernel)
-	c, err := Cover(d.Source().Each, []CoverageOp{
+	c, err := Cover(profiles(d.Source().Each), []CoverageOp{
 		{Name: "softmax", Candidate: "kernels/softmax.py:run", Reference: "builtin:softmax",
 			DTypes: []string{"float32", "float16", "bfloat16"}, Layouts: []string{"contiguous", "strided"},
 			Values: []string{"uniform", "normal"}, Tiles: map[string]int{"N": 16}},

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"gpuemu/internal/escape"
 )
 
 // Text writes the coverage for people.
@@ -15,7 +17,7 @@ func (c *Coverage) Text(w io.Writer) error {
 	rows := [][]string{{"op", "cases", "not run", "dtypes", "layouts", "values", "shapes"}}
 	for i := range c.Ops {
 		op := &c.Ops[i]
-		row := []string{clean(op.Op), fmt.Sprint(op.Cases), fmt.Sprint(op.NotRun)}
+		row := []string{escape.Line(op.Op), fmt.Sprint(op.Cases), fmt.Sprint(op.NotRun)}
 		for _, f := range op.facets() {
 			seen, all := f.Hit()
 			row = append(row, fmt.Sprintf("%d/%d", seen, all))
@@ -27,7 +29,7 @@ func (c *Coverage) Text(w io.Writer) error {
 	}
 	for i := range c.Ops {
 		op := &c.Ops[i]
-		fmt.Fprintf(out, "\n%s\n", clean(op.Op))
+		fmt.Fprintf(out, "\n%s\n", escape.Line(op.Op))
 		if op.Cases == 0 {
 			fmt.Fprintln(out, "  never exercised")
 			continue
@@ -38,19 +40,19 @@ func (c *Coverage) Text(w io.Writer) error {
 			}
 			var seen []string
 			for _, s := range f.Seen {
-				seen = append(seen, fmt.Sprintf("%s %d", clean(s.Name), s.Cases))
+				seen = append(seen, fmt.Sprintf("%s %d", escape.Text(s.Name), s.Cases))
 			}
 			if seen == nil {
 				seen = []string{"none"}
 			}
 			fmt.Fprintf(out, "  %-8s %s\n", facetNames[k]+":", strings.Join(seen, ", "))
 			if len(f.Unseen) > 0 {
-				fmt.Fprintf(out, "           not exercised: %s\n", clean(strings.Join(f.Unseen, ", ")))
+				fmt.Fprintf(out, "           not exercised: %s\n", escape.Text(strings.Join(f.Unseen, ", ")))
 			}
 		}
 	}
 	if len(c.Unconfigured) > 0 {
-		fmt.Fprintf(out, "\nnot in the configuration: %s\n", clean(strings.Join(c.Unconfigured, ", ")))
+		fmt.Fprintf(out, "\nnot in the configuration: %s\n", escape.Text(strings.Join(c.Unconfigured, ", ")))
 	}
 	exercised := 0
 	for i := range c.Ops {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -23,10 +24,10 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	if r.Message != "" && !toldBelow(r) {
-		lines = append(lines, cleanLines(r.Message)...)
+		lines = append(lines, escape.Lines(r.Message)...)
 	}
 	for _, f := range r.Findings {
-		add("finding %s%s: %s", clean(f.Kind), of(f.Name), clean(f.Sentence))
+		add("finding %s%s: %s", escape.Text(f.Kind), of(f.Name), escape.Text(f.Sentence))
 	}
 	if r.FindingsDropped > 0 {
 		add("further findings: %d", r.FindingsDropped)
@@ -39,24 +40,25 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 		if o.Mismatched == 0 && !verbose {
 			continue
 		}
-		add("output %s %s%s, %s: %d of %d elements wrong (%s %%)%s", clean(o.Name), clean(o.DType), shape(o.Shape), rule(o),
-			o.Mismatched, o.Elements, percent(o.Mismatched, o.Elements), kinds(o))
+		add("output %s %s%s, %s: %d of %d elements wrong (%s %%)%s", escape.Text(o.Name), escape.Text(o.DType),
+			shape(o.Shape), rule(o), o.Mismatched, o.Elements, percent(o.Mismatched, o.Elements), kinds(o))
 		lines = append(lines, worstLines(o, verbose)...)
 		add("  all elements: absolute max %s, mean %s, p99 %s; relative max %s; ULP max %d; error/bound max %s",
 			digits(o.MaxAbs, 4), digits(o.MeanAbs, 4), digits(o.P99Abs, 4), digits(o.MaxRel, 4), o.MaxULP,
 			digits(o.MaxRatio, 4))
 		for _, f := range o.Diagnosis {
-			add("  diagnosis: %s", clean(f.Sentence))
+			add("  diagnosis: %s", escape.Text(f.Sentence))
 		}
 		if withMap {
-			for _, line := range cleanLines(o.Map) {
+			for _, line := range escape.Lines(o.Map) {
 				add("  %s", line)
 			}
 		}
 	}
 	for _, inv := range r.Invariants {
 		if inv.Outcome == "violated" && !found(r, inv.Sentence) {
-			add("invariant %s of output %s is violated: %s", clean(inv.Name), clean(inv.Output), clean(inv.Sentence))
+			add("invariant %s of output %s is violated: %s", escape.Text(inv.Name), escape.Text(inv.Output),
+				escape.Text(inv.Sentence))
 		}
 	}
 	if shown, before := tail(r.Stderr, maxStderr); len(shown) > 0 {
@@ -65,11 +67,11 @@ func failureLines(r *verdict.Result, withMap, verbose bool) []string {
 			add("  | %s", line)
 		}
 	}
-	if r.ShrunkFrom != nil {
+	if r.ShrunkFrom != nil && *r.ShrunkFrom != r.Seed { // a case that keeps its seed says so by it
 		add("shrunk from the case with seed %d", *r.ShrunkFrom)
 	}
 	if r.Hint != "" {
-		add("hint: %s", clean(r.Hint))
+		add("hint: %s", escape.Text(r.Hint))
 	}
 	return lines
 }
@@ -98,7 +100,7 @@ func of(name string) string {
 	if name == "" {
 		return ""
 	}
-	return " of " + clean(name)
+	return " of " + escape.Text(name)
 }
 
 // digits prints a figure with so many digits. JSON has no infinity: the largest number stands for it.
@@ -118,8 +120,8 @@ func worstLines(o *verdict.Output, verbose bool) []string {
 	show := func(i int, what string) {
 		e := &o.Worst[i]
 		shown[i] = true
-		lines = append(lines, fmt.Sprintf("  %s at %s: got %s, want %s, bound %s", what, shape(e.Index), clean(e.Got),
-			clean(e.Want), digits(e.Bound, 4)))
+		lines = append(lines, fmt.Sprintf("  %s at %s: got %s, want %s, bound %s", what, shape(e.Index), escape.Text(e.Got),
+			escape.Text(e.Want), digits(e.Bound, 4)))
 	}
 	measures := []struct {
 		name string
@@ -163,7 +165,7 @@ func worstLines(o *verdict.Output, verbose bool) []string {
 		case shown[i]:
 		case verbose, !numeric(e) && !seen[e.Kind]:
 			seen[e.Kind] = true
-			show(i, clean(e.Kind))
+			show(i, escape.Text(e.Kind))
 		}
 	}
 	return lines
@@ -184,7 +186,7 @@ func rule(o *verdict.Output) string {
 	case "spread":
 		return fmt.Sprintf("judged by the reference's own spread, at least atol %g rtol %g", o.ATol, o.RTol)
 	}
-	return fmt.Sprintf("%s tolerance atol %g rtol %g", clean(o.Regime), o.ATol, o.RTol)
+	return fmt.Sprintf("%s tolerance atol %g rtol %g", escape.Text(o.Regime), o.ATol, o.RTol)
 }
 
 // kinds lists what was seen at the elements, such as NaN where a number is wanted.
@@ -198,7 +200,7 @@ func kinds(o *verdict.Output) string {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		names[i] = fmt.Sprintf("%d %s", o.Kinds[name], clean(name))
+		names[i] = fmt.Sprintf("%d %s", o.Kinds[name], escape.Text(name))
 	}
 	return ": " + strings.Join(names, ", ")
 }

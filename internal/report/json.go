@@ -10,6 +10,7 @@ import (
 	"io"
 	"math"
 
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
@@ -80,8 +81,7 @@ func encodeResult(r *verdict.Result) ([]byte, error) {
 	return line, err
 }
 
-// encode returns v in JSON without a newline at the end. Letters such as < stay as they are; control characters of the
-// range U+0080 to U+009F, which some terminals obey, are escaped like those below U+0020.
+// encode returns v in JSON without a newline at the end. Letters such as < stay as they are.
 func encode(v any, indent string) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -90,32 +90,5 @@ func encode(v any, indent string) ([]byte, error) {
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return escapeC1(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
-}
-
-// escapeC1 escapes DEL and U+0080 to U+009F, in UTF-8 the byte 0xC2 and one below 0xA0. In JSON they can only stand
-// inside strings.
-func escapeC1(b []byte) []byte {
-	for i := range b {
-		if b[i] == 0x7f || b[i] == 0xc2 {
-			return escapeC1From(b, i)
-		}
-	}
-	return b
-}
-
-func escapeC1From(b []byte, i int) []byte {
-	out := append([]byte{}, b[:i]...)
-	for ; i < len(b); i++ {
-		switch {
-		case b[i] == 0x7f:
-			out = append(out, `\u007f`...)
-		case b[i] == 0xc2 && i+1 < len(b) && b[i+1] < 0xa0:
-			out = fmt.Appendf(out, `\u00%02x`, b[i+1])
-			i++
-		default:
-			out = append(out, b[i])
-		}
-	}
-	return out
+	return escape.JSON(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }

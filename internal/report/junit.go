@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -28,7 +29,6 @@ func JUnit(w io.Writer, s Source) error {
 	j := &junit{out: bufio.NewWriterSize(w, 1<<16), source: &s, byOp: map[string]*suite{}}
 	last := ""
 	err := s.tallied(func(r *verdict.Result) error {
-		j.replays.add(r)
 		p := j.byOp[r.Op]
 		if p == nil {
 			p = &suite{op: r.Op}
@@ -56,12 +56,11 @@ func JUnit(w io.Writer, s Source) error {
 
 // junit is the state of one JUnit.
 type junit struct {
-	out     *bufio.Writer
-	source  *Source
-	replays replays
-	suites  []*suite
-	byOp    map[string]*suite
-	mixed   bool
+	out    *bufio.Writer
+	source *Source
+	suites []*suite
+	byOp   map[string]*suite
+	mixed  bool
 }
 
 func (j *junit) printf(format string, args ...any) { fmt.Fprintf(j.out, format, args...) }
@@ -89,7 +88,7 @@ func (j *junit) write() error {
 	}
 	j.printf("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n")
 	j.printf("<testsuites name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" time=\"%s\">\n",
-		xmlLine(j.name()), tests, failures, errs, seconds(sum.Duration))
+		escape.XML(j.name()), tests, failures, errs, seconds(sum.Duration))
 	if j.mixed {
 		for _, p := range j.suites {
 			if err = j.stretch(p.op); err != nil {
@@ -178,12 +177,13 @@ func (j *junit) changed() error {
 func (j *junit) openSuite(p *suite) {
 	sum := &j.source.Summary
 	j.printf("  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"%s\"%s>\n",
-		xmlLine(p.op), p.counts.Total, p.counts.Failed-p.counts.Errors, p.counts.Errors, p.counts.NotRun+p.counts.Undecided,
+		escape.XML(p.op), p.counts.Total, p.counts.Failed-p.counts.Errors, p.counts.Errors,
+		p.counts.NotRun+p.counts.Undecided,
 		seconds(p.time), j.timestamp())
 	j.printf("    <properties>\n")
 	property := func(name, value string) {
 		if value != "" {
-			j.printf("      <property name=\"%s\" value=\"%s\"/>\n", name, xmlLine(value))
+			j.printf("      <property name=\"%s\" value=\"%s\"/>\n", name, escape.XML(value))
 		}
 	}
 	property("seed", fmt.Sprint(uint64(sum.Seed)))
@@ -212,7 +212,7 @@ func (j *junit) testcase(r *verdict.Result) {
 	if r.DType == "" || r.Case == "" {
 		name = fmt.Sprintf("%s%s case %d", r.DType, r.Case, r.Index)
 	}
-	j.printf("    <testcase name=\"%s\" classname=\"gpuemu.%s\" time=\"%s\"", xmlLine(name), xmlLine(r.Op),
+	j.printf("    <testcase name=\"%s\" classname=\"gpuemu.%s\" time=\"%s\"", escape.XML(name), escape.XML(r.Op),
 		seconds(r.Duration))
 	element := ""
 	switch r.Verdict {
@@ -237,13 +237,14 @@ func (j *junit) testcase(r *verdict.Result) {
 		if r.Hint != "" {
 			message += "; " + r.Hint
 		}
-		j.printf(">\n      <skipped message=\"%s\"/>\n    </testcase>\n", xmlLine(message))
+		j.printf(">\n      <skipped message=\"%s\"/>\n    </testcase>\n", escape.XML(message))
 		return
 	}
-	j.printf(">\n      <%s message=\"%s\" type=\"%s\">%s</%s>\n", element, xmlLine(message), xmlLine(string(r.Reason)),
-		xmlLines(failureLines(r, true, false)), element)
-	if command := j.replays.command(r); command != "" {
-		j.printf("      <system-out>seed: %d\nreplay: %s\n</system-out>\n", r.Seed, xmlLine(command))
+	j.printf(">\n      <%s message=\"%s\" type=\"%s\">%s%s</%s>\n", element, escape.XML(message),
+		escape.XML(string(r.Reason)), xmlLines(failureLines(r, true, false)),
+		xmlLines(smallestLines(j.source.Summary.Group(r))), element)
+	if command := Replay(r); command != "" {
+		j.printf("      <system-out>seed: %d\nreplay: %s\n</system-out>\n", r.Seed, escape.XML(command))
 	}
 	j.printf("    </testcase>\n")
 }
@@ -277,24 +278,24 @@ func (j *junit) extraSuite(cases []extraCase) {
 		n.Total, n.Failed, n.Errors, n.NotRun = n.Total+1, n.Failed+c.Failed, n.Errors+c.Errors, n.NotRun+c.NotRun
 	}
 	j.printf("  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"0.000\"%s>\n",
-		xmlLine(cases[0].suite), n.Total, n.Failed-n.Errors, n.Errors, n.NotRun, j.timestamp())
+		escape.XML(cases[0].suite), n.Total, n.Failed-n.Errors, n.Errors, n.NotRun, j.timestamp())
 	for i := range cases {
 		c := &cases[i]
-		j.printf("    <testcase name=\"%s\" classname=\"gpuemu.%s\" time=\"0.000\"", xmlLine(c.name), xmlLine(c.suite))
+		j.printf("    <testcase name=\"%s\" classname=\"gpuemu.%s\" time=\"0.000\"", escape.XML(c.name), escape.XML(c.suite))
 		switch {
 		case c.fault == "" && len(c.body) == 0:
 			j.printf("/>\n")
 		case c.fault == "":
 			j.printf(">\n      <system-out>%s</system-out>\n    </testcase>\n", xmlLines(c.body))
 		case c.fault == "skipped":
-			j.printf(">\n      <skipped message=\"%s\"/>\n", xmlLine(c.message))
+			j.printf(">\n      <skipped message=\"%s\"/>\n", escape.XML(c.message))
 			if len(c.body) > 0 {
 				j.printf("      <system-out>%s</system-out>\n", xmlLines(c.body))
 			}
 			j.printf("    </testcase>\n")
 		default:
-			j.printf(">\n      <%s message=\"%s\" type=\"%s\">%s</%s>\n    </testcase>\n", c.fault, xmlLine(c.message),
-				xmlLine(c.kind), xmlLines(c.body), c.fault)
+			j.printf(">\n      <%s message=\"%s\" type=\"%s\">%s</%s>\n    </testcase>\n", c.fault, escape.XML(c.message),
+				escape.XML(c.kind), xmlLines(c.body), c.fault)
 		}
 	}
 	j.printf("  </testsuite>\n")

@@ -12,6 +12,7 @@ import (
 
 	"gpuemu/internal/artifact"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
@@ -79,14 +80,14 @@ func lintCases(doc *inspect.Document) []extraCase {
 			if c.fault == "" {
 				c.fault, c.kind, c.message = "failure", string(v.Kind), v.Message
 			}
-			c.body = append(c.body, place(v.File, v.Place)+": "+clean(v.Message))
+			c.body = append(c.body, place(v.File, v.Place)+": "+escape.Text(v.Message))
 		}
 		cases = append(cases, c)
 	}
 	for i := range doc.Unread {
 		u := &doc.Unread[i]
 		cases = append(cases, extraCase{suite: "lint", name: u.Label(), fault: "error", kind: u.Code, message: u.Message,
-			body: append(cleanLines(u.Message), clean(u.Hint))})
+			body: append(escape.Lines(u.Message), escape.Text(u.Hint))})
 	}
 	return cases
 }
@@ -97,7 +98,7 @@ func artifactLines(c *inspect.Comparison, verbose bool) []string {
 		plural(c.Regressed, "regression"), c.Changed, c.Common, c.New, c.Vanished, 100*c.Threshold)}
 	for i := range c.Kernels {
 		k := &c.Kernels[i]
-		label := clean(kernelLabel(k.Name, k.Kernel))
+		label := escape.Text(kernelLabel(k.Name, k.Kernel))
 		switch k.Status {
 		case artifact.New:
 			lines = append(lines, "new: "+label+" is not in the baseline")
@@ -122,7 +123,7 @@ func failedLine(label string, c *inspect.CodeChange) []string {
 	if c == nil || c.Failed == "" {
 		return nil
 	}
-	return []string{"note: the code of " + label + " was not compared: " + clean(c.Failed)}
+	return []string{"note: the code of " + label + " was not compared: " + escape.Text(c.Failed)}
 }
 
 // changeText is what changed in the figures of a kernel, and how deep its code changed.
@@ -140,7 +141,7 @@ func changeText(k *inspect.Change) string {
 		parts = append(parts, text)
 	}
 	for _, name := range k.Unmatched {
-		parts = append(parts, strings.ReplaceAll(clean(name), "_", " ")+" cannot be compared")
+		parts = append(parts, strings.ReplaceAll(escape.Text(name), "_", " ")+" cannot be compared")
 	}
 	switch {
 	case k.Code != nil && k.Code.Failed == "":
@@ -164,7 +165,7 @@ func rankText(rank string) string {
 	case "structure":
 		return "another structure"
 	}
-	return clean(rank)
+	return escape.Text(rank)
 }
 
 // codeChangeLines are the most important changes of the code.
@@ -173,7 +174,7 @@ func codeChangeLines(c *inspect.CodeChange, verbose bool) []string {
 		return nil
 	}
 	if c.Failed != "" {
-		return []string{"  the code was not compared: " + clean(c.Failed)}
+		return []string{"  the code was not compared: " + escape.Text(c.Failed)}
 	}
 	most := maxEdits
 	if verbose {
@@ -190,7 +191,7 @@ func codeChangeLines(c *inspect.CodeChange, verbose bool) []string {
 		if at != nil {
 			where = place(at.File, artifact.Place{Line: at.Line, SourceFile: at.SourceFile, SourceLine: at.SourceLine}) + ": "
 		}
-		lines = append(lines, "  "+where+clean(e.Message))
+		lines = append(lines, "  "+where+escape.Text(e.Message))
 	}
 	if rest := len(c.Changes) - len(lines) + c.Omitted; rest > 0 {
 		lines = append(lines, fmt.Sprintf("  and %s", plural(rest, "other change")))
@@ -210,11 +211,11 @@ func artifactCases(c *inspect.Comparison, count bool) []extraCase {
 		case artifact.Vanished:
 			one.fault, one.message = "skipped", label+" is in the baseline and not here"
 		case artifact.New:
-			one.body = []string{clean(label) + " is not in the baseline"}
+			one.body = []string{escape.Text(label) + " is not in the baseline"}
 		case artifact.Changed:
 			one.body = append([]string{changeText(k)}, codeChangeLines(k.Code, true)...)
 		default:
-			one.body = failedLine(clean(label), k.Code)
+			one.body = failedLine(escape.Text(label), k.Code)
 		}
 		if k.Regression {
 			one.fault, one.kind, one.message = "skipped", "kernel_regression", changeText(k)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/artifact"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 )
 
@@ -61,26 +62,27 @@ func LintConclusion(d *inspect.Document) string {
 func (t *texter) unread(d *inspect.Document) {
 	for i := range d.Unread {
 		u := &d.Unread[i]
-		lines := cleanLines(u.Message) // compilers say more than one
-		t.sentence(t.paint(yellow, "not looked at")+": ", clean(u.Label())+": "+strings.Join(lines[:min(1, len(lines))], ""))
+		lines := escape.Lines(u.Message) // compilers say more than one
+		t.sentence(t.paint(yellow, "not looked at")+": ", escape.Text(u.Label())+": "+
+			strings.Join(lines[:min(1, len(lines))], ""))
 		for _, line := range lines[min(1, len(lines)):] {
 			t.line("  " + line)
 		}
 		if u.Hint != "" {
-			t.sentence("  hint: ", clean(u.Hint))
+			t.sentence("  hint: ", escape.Text(u.Hint))
 		}
 	}
 }
 
 // kernel prints one kernel.
 func (t *texter) kernel(k *inspect.Kernel) {
-	title := t.paint(bold, clean(k.Label()))
+	title := t.paint(bold, escape.Text(k.Label()))
 	var about []string
 	if k.Name != "" && k.Kernel != k.Name {
-		about = append(about, "entry "+clean(k.Kernel))
+		about = append(about, "entry "+escape.Text(k.Kernel))
 	}
 	if k.Arch != "" {
-		about = append(about, clean(k.Arch))
+		about = append(about, escape.Text(k.Arch))
 	}
 	if k.Metrics != nil {
 		for _, s := range k.Metrics.Sources {
@@ -94,7 +96,7 @@ func (t *texter) kernel(k *inspect.Kernel) {
 	if k.Metrics != nil {
 		t.sentence("  ", figureText(k.Metrics))
 		for _, note := range k.Metrics.Notes {
-			t.sentence("  remark: ", clean(note))
+			t.sentence("  remark: ", escape.Text(note))
 		}
 	}
 	t.violations(k)
@@ -117,21 +119,21 @@ func (t *texter) violations(k *inspect.Kernel) {
 		if at := place(v.File, v.Place); at != "" {
 			where = at + ": "
 		}
-		t.sentence("  "+t.paint(color, lead)+": ", where+clean(strings.TrimPrefix(v.Message, k.Kernel+": ")))
+		t.sentence("  "+t.paint(color, lead)+": ", where+escape.Text(strings.TrimPrefix(v.Message, k.Kernel+": ")))
 		if v.Hint != "" {
-			t.sentence("    fix: ", clean(v.Hint))
+			t.sentence("    fix: ", escape.Text(v.Hint))
 		}
 	}
 }
 
 // place is file:line, and the line of the source where the text says which.
 func place(file string, p artifact.Place) string {
-	text := clean(file)
+	text := escape.Text(file)
 	if p.Line > 0 {
 		text += ":" + strconv.Itoa(p.Line)
 	}
 	if p.SourceFile != "" && p.SourceLine > 0 {
-		text += fmt.Sprintf(" (%s:%d)", clean(path.Clean(p.SourceFile)), p.SourceLine)
+		text += fmt.Sprintf(" (%s:%d)", escape.Text(path.Clean(p.SourceFile)), p.SourceLine)
 	}
 	return text
 }
@@ -187,14 +189,15 @@ func codeLines(m *artifact.Metrics) []string {
 		}
 		lines = append(lines, line)
 		if len(code.Patterns) > 0 {
-			lines = append(lines, code.what+" patterns: "+clean(strings.Join(code.Patterns, ", ")))
+			lines = append(lines, code.what+" patterns: "+escape.Text(strings.Join(code.Patterns, ", ")))
 		}
 		for _, a := range code.Memory {
 			bits := ""
 			if a.Bits > 0 {
 				bits = fmt.Sprintf(" of %d bits", a.Bits)
 			}
-			lines = append(lines, fmt.Sprintf("%s %s %s%s: %d", code.what, clean(a.Space), clean(a.Kind), bits, a.Count))
+			lines = append(lines, fmt.Sprintf("%s %s %s%s: %d", code.what, escape.Text(a.Space), escape.Text(a.Kind), bits,
+				a.Count))
 		}
 	}
 	for _, e := range []struct {
@@ -223,7 +226,7 @@ func sortedCounts[K comparable](counts map[K]int, name func(K) string) []string 
 	})
 	out := make([]string, len(keys))
 	for i, k := range keys {
-		out[i] = fmt.Sprintf("%s %d", clean(name(k)), counts[k])
+		out[i] = fmt.Sprintf("%s %d", escape.Text(name(k)), counts[k])
 	}
 	return out
 }
@@ -265,7 +268,7 @@ func (t *texter) artifacts(kernels []inspect.Kernel) {
 		for _, s := range m.Sources {
 			kinds = append(kinds, string(s.Kind))
 		}
-		row := []string{clean(name), clean(m.Arch), strings.Join(kinds, "+")}
+		row := []string{escape.Text(name), escape.Text(m.Arch), strings.Join(kinds, "+")}
 		for _, f := range []*artifact.Figure{m.Registers, m.Spills(), m.Stack, m.Local, m.SharedStatic, m.Instructions()} {
 			cell := "-"
 			if f != nil {
@@ -302,7 +305,7 @@ func (t *texter) artifacts(kernels []inspect.Kernel) {
 	if t.opt.Verbose {
 		for i := range kernels {
 			t.line("")
-			t.line(t.paint(bold, clean(kernels[i].Label())))
+			t.line(t.paint(bold, escape.Text(kernels[i].Label())))
 			for _, line := range codeLines(kernels[i].Metrics) {
 				t.line("  " + line)
 			}

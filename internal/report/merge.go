@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -218,6 +219,7 @@ func (m *merger) finish() *Document {
 	slices.Sort(out.Notes)
 	out.Notes = slices.Compact(out.Notes)
 	out.Baseline = m.baselines()
+	m.group(out)
 	return out
 }
 
@@ -301,4 +303,30 @@ func both[T comparable](x, y []T) []T {
 		}
 	}
 	return out
+}
+
+// group groups the failures of all parts anew, where the parts did. The smallest cases are those of the parts.
+func (m *merger) group(out *Document) {
+	var parts []verdict.Group
+	for i := 1; i <= m.n; i++ {
+		for _, d := range m.shards[i] {
+			parts = append(parts, d.Summary.Groups...)
+		}
+	}
+	if len(parts) == 0 {
+		return
+	}
+	// Results in memory are visited without an error.
+	out.Summary.Groups, _ = Groups(Slice(out.Results))
+	for i := range out.Summary.Groups {
+		g := &out.Summary.Groups[i]
+		for k := range parts {
+			if p := &parts[k]; p.Minimal != nil && g.Minimal == nil && g.Has(p.Minimal) {
+				g.Minimal = p.Minimal
+			}
+		}
+		if g.Minimal == nil {
+			g.Unminimized = "no part of the run did; gpuemu minimize " + escape.Shell(g.First) + " does"
+		}
+	}
 }

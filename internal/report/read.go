@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -33,6 +34,9 @@ type limits struct {
 // ReadFile reads a report from a file. A file that does not exist is an error for which errors.Is(err, os.ErrNotExist)
 // holds.
 func ReadFile(path string) (*Document, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, unreadable(path, errors.New("it is no regular file")) // a pipe would be waited for
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -282,6 +286,14 @@ func (s *scanner) consistent() error {
 		return diag.Errorf(Inconsistent, "write it again: gpuemu ci --format json -o FILE",
 			"the summary lists %d ops, the results have %d", len(sum.Ops), len(ops)).At(diag.Pos{File: s.name})
 	}
+	for i := range sum.Groups {
+		if small := sum.Groups[i].Minimal; small != nil {
+			if fault := resultFault(small); fault != "" {
+				return diag.Errorf(Inconsistent, "write it again: gpuemu ci --format json -o FILE",
+					"the smallest case of group %d of the summary: %s", i+1, escape.Text(fault)).At(diag.Pos{File: s.name})
+			}
+		}
+	}
 	if sum.Planned < 0 || sum.PlannedTotal < 0 || sum.Regressions < 0 || sum.Duration < 0 {
 		return diag.Errorf(Inconsistent, "", "the summary has a negative count").At(diag.Pos{File: s.name})
 	}
@@ -324,11 +336,12 @@ func (s *scanner) fault(err error) error {
 
 func (s *scanner) notAReport(why string) error {
 	return diag.Errorf(NotAReport, "a report is what gpuemu ci --format json -o FILE writes", "not a report of gpuemu: %s",
-		clean(why)).At(diag.Pos{File: s.name})
+		escape.Text(why)).At(diag.Pos{File: s.name})
 }
 
 func (s *scanner) badResult(why string, cause error) error {
-	e := diag.Errorf(BadResult, "write it again: gpuemu ci --format json -o FILE", "result %d: %s", s.count, clean(why))
+	e := diag.Errorf(BadResult, "write it again: gpuemu ci --format json -o FILE", "result %d: %s", s.count,
+		escape.Text(why))
 	e.Err = cause
 	return e.At(diag.Pos{File: s.name})
 }

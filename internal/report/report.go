@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
@@ -29,6 +30,8 @@ type Source struct {
 	// Artifacts are compiled kernels and what is known of them; nil where they were not asked for.
 	Artifacts *inspect.Snapshot
 	Notes     []string // what the reader should know besides, one sentence each
+	// Omitted counts results that passed or are undecided and that Each leaves out: the text lists none of them.
+	Omitted verdict.Counts
 	// Each calls yield for every result, in the same order every time it is called, and stops with yield's error. The
 	// result is valid during the call only. Text and JUnit go through the results more than once.
 	Each func(yield func(*verdict.Result) error) error
@@ -130,7 +133,7 @@ func (s *Source) notGreen() []string {
 	case sum.Total == 0 && sum.Lint == nil:
 		nothing := "nothing ran"
 		if sum.Stopped != "" {
-			nothing += " (" + clean(sum.Stopped) + ")"
+			nothing += " (" + escape.Text(sum.Stopped) + ")"
 		}
 		why = append(why, nothing)
 	case sum.NotRun > 0:
@@ -182,7 +185,7 @@ func plural(n int, noun string) string {
 // tallied calls yield for every result and then makes sure that there were as many of each verdict as the summary says,
 // so that no report contradicts itself.
 func (s *Source) tallied(yield func(*verdict.Result) error) error {
-	var seen verdict.Counts
+	seen := s.Omitted
 	if s.Each == nil {
 		return errors.New("report: internal error: a source without results")
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"gpuemu/internal/artifact"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 )
 
@@ -216,7 +217,7 @@ func (o *SARIFOptions) result(k *inspect.Kernel, v *artifact.Violation, seen map
 	if v.Hint != "" {
 		message += ". " + v.Hint
 	}
-	r := sarifResult{RuleID: ruleID(v.Kind), Level: level, Message: sarifText{clean(message)}}
+	r := sarifResult{RuleID: ruleID(v.Kind), Level: level, Message: sarifText{escape.SARIF(message)}}
 	compiled := o.location(v.File, v.Line)
 	if uri, ok := o.source(v.SourceFile); ok && v.SourceLine > 0 {
 		r.Locations = []sarifLocation{{Physical: sarifPhysical{uri, sarifRegion{v.SourceLine}}}}
@@ -240,7 +241,7 @@ func (o *SARIFOptions) notification(u *inspect.Unread) sarifNotification {
 	if u.Hint != "" {
 		message += ". " + u.Hint
 	}
-	n := sarifNotification{Level: "error", Message: sarifText{clean(message)}}
+	n := sarifNotification{Level: "error", Message: sarifText{escape.SARIF(message)}}
 	if u.File != "" {
 		n.Locations = []sarifLocation{o.location(u.File, u.Line)}
 	}

@@ -10,6 +10,7 @@ import (
 	"path"
 	"strings"
 
+	"gpuemu/internal/escape"
 	"gpuemu/internal/inspect"
 	"gpuemu/internal/verdict"
 )
@@ -30,7 +31,7 @@ func RunSARIF(w io.Writer, s Source, opt SARIFOptions) error {
 	}
 	opt.Version = s.Version
 	c := &runSARIF{SARIFOptions: &opt, run: opt.lintRun(doc), rules: map[string]int{}, seen: map[string]int{},
-		same: map[string]int{}}
+		same: map[string]int{}, summary: &s.Summary}
 	if len(doc.Kernels)+len(doc.Unread) == 0 {
 		c.run.Tool.Driver.Rules = []sarifRule{} // nothing was looked at by them
 	}
@@ -48,7 +49,7 @@ func RunSARIF(w io.Writer, s Source, opt SARIFOptions) error {
 	}
 	for i := range c.found {
 		if f := &c.found[i]; f.cases > 1 {
-			c.run.Results[f.result].Message.Text += fmt.Sprintf(" (the first of %d cases)", f.cases)
+			c.run.Results[f.result].Message.Text += fmt.Sprintf(" (the %s of %d cases)", f.shown, f.cases)
 		}
 	}
 	if code := s.ExitCode(); code == 3 {
@@ -65,10 +66,15 @@ type runSARIF struct {
 	seen  map[string]int // index in found by what a result is about
 	found []sarifFound
 	same  map[string]int // results by fingerprint
+
+	summary *verdict.Summary
 }
 
 // sarifFound is a result and how many cases show it.
-type sarifFound struct{ result, cases int }
+type sarifFound struct {
+	result, cases int
+	shown         string // which of the cases the result is about: the first or the smallest
+}
 
 // failed adds what is wrong with a case: its findings with a place, or else the case itself.
 func (c *runSARIF) failed(r *verdict.Result) {
@@ -86,7 +92,24 @@ func (c *runSARIF) failed(r *verdict.Result) {
 		}
 		reason = verdict.Mismatch // of the values, which the message has behind the findings
 	}
-	c.add(r, reason, r.Message, []sarifLocation{c.location(c.Config, 1)}, "")
+	g := c.summary.Group(r)
+	if g == nil || g.Minimal == nil {
+		c.add(r, reason, r.Message, []sarifLocation{c.location(c.Config, 1)}, bugKey(g))
+		return
+	}
+	message := g.Minimal.Message
+	if g.Pattern != "" {
+		message += "; " + g.Op + " fails when " + g.Pattern
+	}
+	c.add(g.Minimal, reason, message, []sarifLocation{c.location(c.Config, 1)}, bugKey(g))
+}
+
+// bugKey tells the groups of failures apart that have no line of their own.
+func bugKey(g *verdict.Group) string {
+	if g == nil {
+		return ""
+	}
+	return g.First
 }
 
 // add adds a result, or counts one more case of a result that is there.
@@ -104,12 +127,15 @@ func (c *runSARIF) add(r *verdict.Result, reason verdict.Reason, message string,
 	id := hex.EncodeToString(sum[:8])
 	c.same[id]++
 	res := sarifResult{RuleID: "gpuemu/" + string(reason), Level: "error", Locations: at[:1], Related: at[1:],
-		Message: sarifText{clean(fmt.Sprintf("%s: %s. Case: %s. Replay: gpuemu reproduce %d", r.Op, message, r.Case,
-			uint64(r.Seed)))},
+		Message:      sarifText{escape.SARIF(fmt.Sprintf("%s: %s. Case: %s. Replay: %s", r.Op, message, r.Case, Replay(r)))},
 		Fingerprints: map[string]string{"primaryLocationLineHash": fmt.Sprintf("%s:%d", id, c.same[id])}}
 	res.RuleIndex = c.rule(res.RuleID, reason, r)
 	c.seen[key] = len(c.found)
-	c.found = append(c.found, sarifFound{len(c.run.Results), 1})
+	shown := "first"
+	if r.ShrunkFrom != nil {
+		shown = "smallest"
+	}
+	c.found = append(c.found, sarifFound{len(c.run.Results), 1, shown})
 	c.run.Results = append(c.run.Results, res)
 }
 
@@ -184,7 +210,7 @@ func (c *runSARIF) site(s *verdict.Site) []sarifLocation {
 // notRun tells why cases were not run, each reason once.
 func (c *runSARIF) notRun(r *verdict.Result) {
 	calls := &c.run.Invocations[0]
-	message := clean(fmt.Sprintf("%s was not run: %s", r.Op, r.Message))
+	message := escape.SARIF(fmt.Sprintf("%s was not run: %s", r.Op, r.Message))
 	for _, n := range calls.Notifications {
 		if n.Message.Text == message {
 			return

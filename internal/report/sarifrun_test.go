@@ -78,7 +78,7 @@ func TestRunSARIF(t *testing.T) {
 		t.Errorf("results\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if text := run.Results[0].Message.Text; text !=
-		"k: oob_write there. Case: k seed=1. Replay: gpuemu reproduce 1 (the first of 2 cases)" {
+		"k: oob_write there. Case: k seed=1. Replay: gpuemu reproduce 'k seed=1' (the first of 2 cases)" {
 		t.Errorf("message %q", text)
 	}
 	if text := run.Results[2].Message.Text; !strings.Contains(text, "3 of 4 wrong") || strings.Contains(text, "cases)") {

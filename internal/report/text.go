@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -58,10 +59,10 @@ func Text(w io.Writer, s Source, opt TextOptions) error {
 	t.health()
 	t.baseline()
 	for _, note := range s.Notes {
-		t.sentence("note: ", clean(note))
+		t.sentence("note: ", escape.Text(note))
 	}
 	t.line("")
-	conclusion, paint := clean(s.Conclusion()), green
+	conclusion, paint := escape.Text(s.Conclusion()), green
 	switch s.ExitCode() {
 	case 1:
 		paint = red
@@ -74,14 +75,14 @@ func Text(w io.Writer, s Source, opt TextOptions) error {
 
 // texter is the state of one Text.
 type texter struct {
-	out     *bufio.Writer
-	opt     TextOptions
-	source  *Source
-	replays replays
-	groups  []*group
-	byKey   map[group]*group
-	shown   map[string]int // failures by op
-	mapped  bool           // an error map was drawn
+	out    *bufio.Writer
+	opt    TextOptions
+	source *Source
+	groups []*group
+	byKey  map[group]*group
+	shown  map[string]int          // failures by op
+	bugs   map[*verdict.Group]bool // groups of which a case was printed
+	mapped bool                    // an error map was drawn
 }
 
 // group is a reason of not_run with its message, and how many cases have it.
@@ -106,6 +107,11 @@ func (t *texter) paint(code, text string) string {
 }
 
 func (t *texter) line(text string) {
+	if t.opt.Color {
+		text = escape.Painted(text)
+	} else {
+		text = escape.Block(text)
+	}
 	t.out.WriteString(text)
 	t.out.WriteByte('\n')
 }
@@ -120,20 +126,23 @@ func (t *texter) header() {
 	sum := &t.source.Summary
 	var parts []string
 	if sum.Project != "" {
-		parts = append(parts, "project "+clean(sum.Project))
+		parts = append(parts, "project "+escape.Text(sum.Project))
 	}
-	parts = append(parts, "seed "+strconv.FormatUint(uint64(sum.Seed), 10))
-	if sum.Campaign != "" {
-		parts = append(parts, "campaign "+clean(sum.Campaign))
+	if sum.Campaign != "" { // all that is stored has no master seed
+		parts = append(parts, "seed "+strconv.FormatUint(uint64(sum.Seed), 10), "campaign "+escape.Text(sum.Campaign))
 	}
 	if sum.Shard != "" {
-		parts = append(parts, fmt.Sprintf("shard %s of %d cases", clean(sum.Shard), sum.PlannedTotal))
+		parts = append(parts, fmt.Sprintf("shard %s of %d cases", escape.Text(sum.Shard), sum.PlannedTotal))
 	}
 	kind := "gpuemu"
 	if sum.Kind != "" {
-		kind += " " + clean(sum.Kind)
+		kind += " " + escape.Text(sum.Kind)
 	}
-	t.line(t.paint(bold, kind) + ": " + strings.Join(parts, ", "))
+	head := t.paint(bold, kind)
+	if len(parts) > 0 {
+		head += ": " + strings.Join(parts, ", ")
+	}
+	t.line(head)
 	t.line(fmt.Sprintf("%d of %d cases in %s", sum.Total, max(sum.Planned, sum.Total), duration(sum.Duration)))
 }
 
@@ -157,7 +166,7 @@ func (t *texter) table() {
 	rows := [][]string{{"op", "dtypes", "cases", "pass", "fail", "error", "not run", "undecided", "worst error/bound"}}
 	for i := range ops {
 		op := &ops[i]
-		row := []string{clean(op.Op), clean(strings.Join(op.DTypes, ","))}
+		row := []string{escape.Text(op.Op), escape.Text(strings.Join(op.DTypes, ","))}
 		for _, n := range []int{op.Total, op.Passed, op.Failed - op.Errors, op.Errors, op.NotRun, op.Undecided} {
 			row = append(row, strconv.Itoa(n))
 		}
@@ -176,7 +185,7 @@ func (t *texter) table() {
 	}
 	for i := range ops {
 		for _, b := range ops[i].Bias {
-			t.sentence("FAIL ", clean(ops[i].Op)+" "+clean(b.DType)+", all cases: "+b.Sentence())
+			t.sentence("FAIL ", escape.Text(ops[i].Op)+" "+escape.Text(b.DType)+", all cases: "+b.Sentence())
 		}
 	}
 }
@@ -208,9 +217,8 @@ func columns(rows [][]string, left int) []string {
 	return lines
 }
 
-// survey is the first look at a result: seeds of failures, reasons of what was not run.
+// survey is the first look at a result: reasons of what was not run.
 func (t *texter) survey(r *verdict.Result) error {
-	t.replays.add(r)
 	if r.Verdict != verdict.NotRun {
 		return nil
 	}
@@ -233,9 +241,14 @@ func (t *texter) survey(r *verdict.Result) error {
 	return nil
 }
 
-// failure prints one failed case. The last one that is shown of an op says how many there are besides.
+// failure prints one failed case. Of a group it prints the smallest case, once, and how many there are; of an op whose
+// failures are not grouped, the first ones in full. The last one that is shown says how many there are besides.
 func (t *texter) failure(r *verdict.Result) error {
 	if !r.Verdict.Failed() {
+		return nil
+	}
+	if g := t.source.Summary.Group(r); g != nil {
+		t.grouped(g, r)
 		return nil
 	}
 	if t.shown == nil {
@@ -246,12 +259,52 @@ func (t *texter) failure(r *verdict.Result) error {
 		t.briefly(r, n)
 		return nil
 	}
+	t.full(r, nil)
+	if t.shown[r.Op] == maxFailures && !t.opt.Verbose && t.failed(r.Op) > maxFailures {
+		t.line("")
+		t.line(fmt.Sprintf("%d more of %s failed; -v shows them all", t.failed(r.Op)-maxFailures, escape.Text(r.Op)))
+	}
+	return nil
+}
+
+// grouped prints a case of a group: the smallest one with the first that comes, and the others on demand.
+func (t *texter) grouped(g *verdict.Group, r *verdict.Result) {
+	if t.bugs[g] {
+		if t.opt.Verbose {
+			t.full(r, nil)
+		}
+		return
+	}
+	if t.bugs == nil {
+		t.bugs = map[*verdict.Group]bool{}
+	}
+	t.bugs[g] = true
+	if g.Minimal == nil {
+		t.full(r, groupLines(g, "the first"))
+	} else {
+		t.full(g.Minimal, groupLines(g, "the smallest"))
+		if t.opt.Verbose {
+			t.full(r, nil)
+		} else if g.Minimal.Case != r.Case {
+			t.line("  first of them: " + Replay(r))
+		}
+	}
+	if g.Cases > 1 && !t.opt.Verbose {
+		t.line(fmt.Sprintf("  and %d more; -v shows them all", g.Cases-1))
+	}
+}
+
+// full prints a failed case; about are lines on the group that it stands for.
+func (t *texter) full(r *verdict.Result, about []string) {
 	withMap := t.opt.Verbose || !t.mapped
 	t.line("")
-	t.line(t.paint(red, strings.ToUpper(r.Verdict.String())) + " " + t.paint(bold, clean(r.Op)) + " " + clean(r.DType) +
-		" (" + clean(string(r.Reason)) + ")")
+	t.line(t.paint(red, strings.ToUpper(r.Verdict.String())) + " " + t.paint(bold, escape.Text(r.Op)) + " " +
+		escape.Text(r.DType) + " (" + escape.Text(string(r.Reason)) + ")")
+	for _, line := range about {
+		t.line("  " + wrap(line, "    ", t.opt.Width))
+	}
 	if r.Case != "" {
-		t.line("  case: " + clean(r.Case))
+		t.line("  case: " + escape.Text(r.Case))
 	}
 	for _, line := range failureLines(r, withMap, t.opt.Verbose) {
 		if strings.HasPrefix(line, " ") { // elements, maps and what was printed stay as they are
@@ -263,20 +316,15 @@ func (t *texter) failure(r *verdict.Result) error {
 	for i := range r.Outputs {
 		t.mapped = t.mapped || r.Outputs[i].Mismatched > 0 && r.Outputs[i].Map != ""
 	}
-	if command := t.replays.command(r); command != "" {
+	if command := Replay(r); command != "" {
 		t.line("  replay: " + command)
 	}
-	if t.shown[r.Op] == maxFailures && !t.opt.Verbose && t.failed(r.Op) > maxFailures {
-		t.line("")
-		t.line(fmt.Sprintf("%d more of %s failed; -v shows them all", t.failed(r.Op)-maxFailures, clean(r.Op)))
-	}
-	return nil
 }
 
 // briefly prints the n-th failure of an op in one line: its command, so that every failure has one. Of thousands the
 // last ones are left to gpuemu failures.
 func (t *texter) briefly(r *verdict.Result, n int) {
-	command := t.replays.command(r)
+	command := Replay(r)
 	switch {
 	case n > maxBrief+1 || command == "":
 	case n == maxBrief+1:
@@ -311,14 +359,14 @@ func (t *texter) notRun() {
 			hidden += g.count
 			continue
 		}
-		text := clean(string(g.reason))
+		text := escape.Text(string(g.reason))
 		if g.message != "" {
-			text += ": " + clean(g.message)
+			text += ": " + escape.Text(g.message)
 		}
 		t.sentence(fmt.Sprintf("  %6d × ", g.count), text)
 		if g.hint != "" && !hints[g.hint] {
 			hints[g.hint] = true
-			t.sentence("           hint: ", clean(g.hint))
+			t.sentence("           hint: ", escape.Text(g.hint))
 		}
 	}
 	if hidden > 0 {
@@ -333,11 +381,11 @@ func (t *texter) health() {
 		}
 		where := ""
 		if h.Op != "" {
-			where = " of " + clean(h.Op)
+			where = " of " + escape.Text(h.Op)
 		}
-		t.sentence("health: ", clean(h.Check)+where+": "+clean(h.Message))
+		t.sentence("health: ", escape.Text(h.Check)+where+": "+escape.Text(h.Message))
 		if h.Hint != "" {
-			t.sentence("        hint: ", clean(h.Hint))
+			t.sentence("        hint: ", escape.Text(h.Hint))
 		}
 	}
 }

@@ -16,6 +16,13 @@ import (
 
 // This file implements the search over cases: dimensions, attributes, layouts, dtype, value distributions.
 
+// Options bound a search over cases.
+type Options struct {
+	Budget   int  // how often the predicate is asked at most
+	DimsOnly bool // nothing but dimensions changes
+	AnyDType bool // a case of a simpler dtype is tried, too; another dtype may well show another bug
+}
+
 // Case returns the least case it finds that still fails, and how often it asked. Passes run in a fixed order
 // (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. No
 // dimension and no axis of an input ever grows, derived ones included.
@@ -23,27 +30,19 @@ import (
 // Each dimension is searched as Hypothesis shrinks an integer: first the smallest size there is, then bisection
 // between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size;
 // the search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
-func Case(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
-	z := &search{schema: s, first: c, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
+func Case(s *opspec.Schema, c opspec.Case, opt Options, fails func(opspec.Case) bool) (opspec.Case, int) {
+	z := &search{schema: s, first: c, best: c, budget: opt.Budget, fails: fails, seen: map[string]bool{c.String(): true}}
 	for {
 		before := z.best.String()
 		z.dims()
-		z.attrs()
-		z.layouts()
-		z.dtype()
-		z.values()
-		if z.best.String() == before || z.asked >= z.budget {
-			return z.best, z.asked
+		if !opt.DimsOnly {
+			z.attrs()
+			z.layouts()
+			if opt.AnyDType {
+				z.dtype()
+			}
+			z.values()
 		}
-	}
-}
-
-// Dims is Case with the dimensions alone.
-func Dims(s *opspec.Schema, c opspec.Case, budget int, fails func(opspec.Case) bool) (opspec.Case, int) {
-	z := &search{schema: s, first: c, best: c, budget: budget, fails: fails, seen: map[string]bool{c.String(): true}}
-	for {
-		before := z.best.String()
-		z.dims()
 		if z.best.String() == before || z.asked >= z.budget {
 			return z.best, z.asked
 		}

@@ -37,7 +37,7 @@ func TestCaseFindsTheLeastSize(t *testing.T) {
 		s, c = startCase(t, "softmax", gen.Strategy{Values: "uniform"}, i)
 	}
 	fails := func(c opspec.Case) bool { return c.DimMap()[last] >= 17 }
-	got, asked := Case(s, c, 1000, fails)
+	got, asked := Case(s, c, Options{Budget: 1000, AnyDType: true}, fails)
 	if !fails(got) {
 		t.Fatalf("Case returned one that does not fail: %s", got)
 	}
@@ -56,7 +56,7 @@ func TestCaseFindsTheLeastSize(t *testing.T) {
 	if asked > 200 {
 		t.Errorf("asked %d times", asked)
 	}
-	again, _ := Case(s, c, 1000, fails)
+	again, _ := Case(s, c, Options{Budget: 1000, AnyDType: true}, fails)
 	if again.String() != got.String() {
 		t.Errorf("not deterministic: %s, then %s", got, again)
 	}
@@ -66,7 +66,7 @@ func TestCaseFindsTheLeastSize(t *testing.T) {
 func TestCaseStaysValidAndNeverGrows(t *testing.T) {
 	for _, op := range oracle.Ops() {
 		s, c := startCase(t, op.Name, gen.Strategy{DTypes: op.Schema.AllowedDTypes()}, 3)
-		got, asked := Case(s, c, 60, func(c opspec.Case) bool {
+		got, asked := Case(s, c, Options{Budget: 60, AnyDType: true}, func(c opspec.Case) bool {
 			_, err := gen.Inputs(s, c)
 			if err != nil {
 				t.Errorf("%s: candidate %s: %v", op.Name, c, err)
@@ -87,7 +87,7 @@ func TestDerivedDimsDoNotGrow(t *testing.T) {
 	for _, op := range oracle.Ops() {
 		for i := range 20 {
 			s, c := startCase(t, op.Name, gen.Strategy{DTypes: op.Schema.AllowedDTypes()}, i)
-			got, _ := Case(s, c, 200, func(next opspec.Case) bool {
+			got, _ := Case(s, c, Options{Budget: 200, AnyDType: true}, func(next opspec.Case) bool {
 				if grown(next, c) {
 					t.Errorf("%s: asked for %s, which is larger than %s", op.Name, next, c)
 				}
@@ -112,7 +112,8 @@ func TestDerivedDimsDoNotGrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, _ := Case(s, c, 50, func(next opspec.Case) bool { return next.DimMap()["N"] == c.DimMap()["N"] })
+	opt := Options{Budget: 50, AnyDType: true}
+	got, _ := Case(s, c, opt, func(next opspec.Case) bool { return next.DimMap()["N"] == c.DimMap()["N"] })
 	if grown(got, c) {
 		t.Errorf("%s has grown, it was %s", got, c)
 	}
@@ -121,9 +122,25 @@ func TestDerivedDimsDoNotGrow(t *testing.T) {
 func TestDimsLeavesTheRestAlone(t *testing.T) {
 	s, c := startCase(t, "softmax", gen.Strategy{
 		DTypes: []dtype.DType{dtype.Float16}, Layouts: []tensor.Layout{tensor.Strided}}, 1)
-	got, _ := Dims(s, c, 100, func(opspec.Case) bool { return true })
+	opt := Options{Budget: 100, DimsOnly: true, AnyDType: true}
+	got, _ := Case(s, c, opt, func(opspec.Case) bool { return true })
 	if got.DType != c.DType || got.Inputs[0].Values != c.Inputs[0].Values {
-		t.Errorf("Dims = %s, started from %s", got, c)
+		t.Errorf("Case of dimensions = %s, started from %s", got, c)
+	}
+}
+
+// A kernel may have another bug in another dtype, so the dtype stays unless asked otherwise.
+func TestCaseKeepsTheDType(t *testing.T) {
+	s, c := startCase(t, "softmax", gen.Strategy{DTypes: []dtype.DType{dtype.Float16}}, 1)
+	for _, anyDType := range []bool{false, true} {
+		want := dtype.Float16
+		if anyDType {
+			want = dtype.Float32
+		}
+		got, _ := Case(s, c, Options{Budget: 100, AnyDType: anyDType}, func(opspec.Case) bool { return true })
+		if got.DType != want || got.Inputs[0].DType != want {
+			t.Errorf("Case with any dtype %v = %s, want %s", anyDType, got, want)
+		}
 	}
 }
 

@@ -1,3 +1,5 @@
+// This file implements the result of a case.
+
 package verdict
 
 import (

@@ -1,3 +1,5 @@
+// This file implements the summary of a campaign and the exit code that follows from it.
+
 package verdict
 
 import (
@@ -65,6 +67,8 @@ type Summary struct {
 	Counts
 	Ops    []OpSummary   `json:"ops"`
 	Health []HealthCheck `json:"health,omitempty"`
+	// Groups are the failures by what looks like one bug, in the order in which they were found; nil where none were made.
+	Groups []Group `json:"groups,omitempty"`
 	// Lint is what was found in the compiled kernels of the project; nil where none was looked at.
 	Lint *Lint `json:"lint,omitempty"`
 	// Regressions is set by a comparison with a baseline.

@@ -111,13 +111,16 @@ func FindingReasons() []Reason {
 const (
 	Raised       Reason = "raised"        // an exception, or an exit status other than 0
 	Crashed      Reason = "crashed"       // killed by a signal of its own making
+	Killed       Reason = "killed"        // ended each time by a SIGKILL or SIGTERM that gpuemu did not send
 	TimedOut     Reason = "timed_out"     // no reply within the time limit
+	OverBudget   Reason = "over_budget"   // the emulator stopped the kernel at its limit of instructions
 	MemoryLimit  Reason = "memory_limit"  // more memory than allowed
 	OutputLimit  Reason = "output_limit"  // a reply larger than allowed
 	BadReply     Reason = "bad_reply"     // a reply that is not of the protocol
 	WrongOutputs Reason = "wrong_outputs" // outputs missing, too many or of other names
 	WrongShape   Reason = "wrong_shape"
 	WrongDType   Reason = "wrong_dtype"
+	NotCompiled  Reason = "not_compiled" // the compiler refused the source of the kernel
 )
 
 // The reasons of NotRun.
@@ -126,10 +129,9 @@ const (
 	NotStarted       Reason = "not_started"       // the interpreter or the program could not be started
 	MissingPackage   Reason = "missing_package"   // a package the case needs is not installed
 	Unsupported      Reason = "unsupported"       // the case cannot be expressed or executed by this runner
-	OverBudget       Reason = "over_budget"       // the emulator stopped the kernel at its limit of instructions or time
 	ReferenceFailed  Reason = "reference_failed"  // there is nothing to compare with
 	ReferenceDiffers Reason = "reference_differs" // the user's reference disagrees with the catalogue
-	WorkerLost       Reason = "worker_lost"       // a process was killed from outside
+	WorkerLost       Reason = "worker_lost"       // the machine ended a process, or no code of the user ran in it
 	Cancelled        Reason = "cancelled"         // the run ended before the case's turn
 	Internal         Reason = "internal"          // a fault of gpuemu
 )
