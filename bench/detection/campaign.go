@@ -36,7 +36,7 @@ const mostNotRun = 5
 // fuzz runs a campaign of a subject and says what came of it. The configuration is the subject's, or a changed copy.
 func (w *worker) fuzz(ctx context.Context, cfg *config.Config, o campaign.Options, end until) (*record.Record, error) {
 	rec := &record.Record{ID: cfg.Ops[0].Name, Seed: fmt.Sprint(*o.Seed)}
-	o.FailFast, o.Parallel = end == untilFirst, 1
+	o.Parallel = 1 // without FailFast, which an exceeded budget ends as well
 	start := time.Now()
 	run, err := w.engine.Prepare(ctx, campaign.Request{Kind: campaign.KindFuzz, Project: campaign.Project{Config: cfg},
 		Options: o})
@@ -50,7 +50,7 @@ func (w *worker) fuzz(ctx context.Context, cfg *config.Config, o campaign.Option
 			return // cases after the end were begun before it
 		}
 		add(rec, e.Result, time.Since(start))
-		if end == untilValues && rec.FirstValues > 0 || rec.NotRun >= mostNotRun {
+		if end == untilFirst && rec.First > 0 || end == untilValues && rec.FirstValues > 0 || rec.NotRun >= mostNotRun {
 			cancel()
 		}
 	})
@@ -63,7 +63,8 @@ func (w *worker) fuzz(ctx context.Context, cfg *config.Config, o campaign.Option
 	return rec, err
 }
 
-// add counts the result of a case.
+// add counts the result of a case. A kernel that exceeds its budget is an error to the engine; here it counts as not
+// run, because the budget of the study is its own choice and no evidence against a slow kernel.
 func add(rec *record.Record, res *verdict.Result, since time.Duration) {
 	rec.Cases++
 	for i := range res.Outputs {
@@ -71,7 +72,7 @@ func add(rec *record.Record, res *verdict.Result, since time.Duration) {
 		rec.Undetermined += res.Outputs[i].Undetermined
 	}
 	switch {
-	case res.Verdict == verdict.NotRun:
+	case res.Verdict == verdict.NotRun, res.Reason == verdict.OverBudget:
 		rec.NotRun++
 		if rec.First == 0 && rec.Message == "" {
 			rec.Message = shortened(string(res.Reason) + ": " + res.Message)

@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -25,6 +24,7 @@ import (
 
 	"gpuemu/bench/detection/record"
 	"gpuemu/bench/machine"
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/corpus"
 )
 
@@ -232,21 +232,16 @@ func line(rec *record.Record) string {
 
 // write writes a file of records, whole or not at all.
 func write(name string, head record.Header, records []*record.Record) error {
-	var text bytes.Buffer
-	w, err := record.NewWriter(&text, head)
-	if err != nil {
-		return err
-	}
-	for _, rec := range records {
-		if err := w.Write(rec); err != nil {
+	return atomicfile.Replace(name, 0o666, func(text io.Writer) error {
+		w, err := record.NewWriter(text, head)
+		if err != nil {
 			return err
 		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	if err := os.WriteFile(name+".new", text.Bytes(), 0o666); err != nil {
-		return err
-	}
-	return os.Rename(name+".new", name)
+		for _, rec := range records {
+			if err := w.Write(rec); err != nil {
+				return err
+			}
+		}
+		return w.Close()
+	})
 }

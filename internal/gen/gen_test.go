@@ -285,7 +285,7 @@ func TestShapes(t *testing.T) {
 			}
 		}
 		wantZeros := map[string]bool{"zero_size": zeros == n, "tile_aware": zeros > 0 && zeros < n/8,
-			"boundary": zeros > 0 && zeros < n/8}
+			"boundary": zeros > 0 && zeros < n/8, "default": zeros > n/80 && zeros < n/20}
 		if ok, special := wantZeros[st.Shapes]; special && !ok || !special && zeros > 0 {
 			t.Errorf("%s: %d of %d cases are empty", st.Shapes, zeros, n)
 		}
@@ -295,7 +295,7 @@ func TestShapes(t *testing.T) {
 		var want map[string][]int
 		switch st.Shapes {
 		case "default":
-			want = map[string][]int{"M": {1, 7, 15, 16, 17, 33}, "N": {1, 8, 31, 32, 33, 65}, "D": {8, 16}, "B": {1, 2}}
+			want = map[string][]int{"M": {1, 7, 15, 16, 17, 33}, "N": {1, 8, 31, 32, 33, 65}, "D": {8, 16}, "B": {0, 1, 2}}
 			if len(sizes["P"]) < 50 {
 				t.Errorf("default: only %d sizes of the range P", len(sizes["P"]))
 			}

@@ -34,6 +34,10 @@ var (
 	shortAxes   = []int{1, 2, 3}
 )
 
+// emptyEvery is how many default cases have one with an empty axis, where the operator has a meaning for it: two or
+// three of the 100 cases of a run, because one shows a wrapper that divides by a size or launches a grid of no blocks.
+const emptyEvery = 40
+
 type shapeStrategy struct {
 	Named
 	// sizes lists what a dimension is drawn from. The stream is the dimension's own.
@@ -42,7 +46,8 @@ type shapeStrategy struct {
 
 var shapeStrategies = [...]shapeStrategy{
 	{Named{"default", "the operator's own candidates plus t-1, t, t+1 and 2t+1 around its usual tile t, for bugs at " +
-		"sizes that real models use and just beside them"}, defaultSizes},
+		"sizes that real models use and just beside them; one case in 40 has an axis of size 0 where the operator " +
+		"allows it"}, defaultSizes},
 	{Named{"boundary", "1 and small primes, for dropped or wrong masks of the last partial tile and for axes of one " +
 		"element"}, func(d *opspec.Dim, _ *rng.RNG) []int { return sometimesEmpty(d, slices.Clone(smallPrimes)) }},
 	{Named{"regular", "powers of two, for bugs in the main loop that partial tiles would cover up"},
@@ -261,6 +266,10 @@ func (sh *shaper) drawDims(root *rng.RNG, prefix string) map[string]int {
 		dims[name] = sh.drawDim(root.Derive(prefix+"dim/"+name), name, sh.strategy.sizes)
 	}
 	switch domain := "shape"; sh.strategy.Name {
+	case "default":
+		if r := root.Derive(prefix + "empty"); len(sh.empty) > 0 && r.Intn(emptyEvery) == 0 {
+			dims[sh.empty[r.Intn(len(sh.empty))]] = 0
+		}
 	case "zero_size":
 		dims[sh.empty[pick(root, prefix, domain, len(sh.empty))]] = 0
 	case "large":

@@ -193,7 +193,7 @@ const wildCases = 40
 // times its weight.
 const (
 	rareScale  = 4
-	oftenScale = 4
+	oftenScale = 5
 )
 
 // drawMixed draws a distribution with the weights of the table, changed for those that the input gets rarely or often.

@@ -121,8 +121,8 @@ func (c *Call) int(name string) int       { return c.Attrs.Int(name) }
 // rows calls f with each row of the last axis of x.
 func rows(x []float32, shape tensor.Shape, f func(at int, row []float32)) {
 	h := shape[len(shape)-1]
-	for i := 0; h > 0 && i < len(x); i += h {
-		f(i, x[i:i+h])
+	for r := range shape[:len(shape)-1].Elems() {
+		f(r*h, x[r*h:(r+1)*h])
 	}
 }
 
