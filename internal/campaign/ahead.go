@@ -294,6 +294,9 @@ func (b *Batch) prepare(c opspec.Case, inputs map[string]*tensor.Tensor) {
 	if b.stream == nil && b.lease.subject.schemaOf(c) != b.lease.subject.schema {
 		return
 	}
+	if n, err := b.subject.bytes(c); err != nil || n > maxAhead/4/judged {
+		return // its expected values would take more than what is there for all
+	}
 	p := &prospect{key: b.lease.caseKey(c.String()), lease: b.lease, cas: c, inputs: inputs, done: make(chan struct{})}
 	for _, t := range inputs {
 		p.bytes += int64(len(t.Data))
@@ -308,6 +311,7 @@ func (s *session) caseKey(text string) caseKey { return caseKey{s.key, s.digest,
 
 // Close ends the batch. The cases of one that was given up, with the connection that asked for it, are forgotten.
 func (b *Batch) Close(givenUp bool) {
+	b.release()
 	if b.lease == nil {
 		return
 	}

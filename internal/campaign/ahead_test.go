@@ -174,6 +174,26 @@ func TestAheadOfAnotherInterpreter(t *testing.T) {
 	}
 }
 
+// Callers with different environments share no processes, and no values that were computed in them.
+func TestAheadOfAnotherEnvironment(t *testing.T) {
+	tr := newTrial(t, timesTwo+"[[ops]]\nname = \"relu\"\nexecution_mode = \"client_side\"\n")
+	tr.write("mine.py", timesPy)
+	tr.project.Env = []string{"A=1", "PATH=" + os.Getenv("PATH")}
+	mine, relu := tr.handOut("mine", 1)[0].String(), tr.handOut("relu", 1)[0].String()
+	for _, c := range []struct {
+		env []string
+		hit bool
+	}{{nil, false}, {[]string{"A=2", tr.project.Env[1]}, false}, {tr.project.Env, true}} {
+		tr.project.Env = c.env
+		if hit := tr.ahead.waiting[tr.keyOf("mine", mine)] != nil; hit != c.hit {
+			t.Errorf("environment %q: found %v, want %v", c.env, hit, c.hit)
+		}
+		if tr.ahead.waiting[tr.keyOf("relu", relu)] == nil {
+			t.Errorf("environment %q: a case that runs nothing is not found", c.env)
+		}
+	}
+}
+
 // reload changes the configuration.
 func (tr *trial) reload(text string) {
 	tr.t.Helper()
@@ -200,7 +220,7 @@ func fakeProspects(a *ahead, l *lease, n int, bytes int64) {
 func TestAheadIsBounded(t *testing.T) {
 	released := 0
 	newLease := func() *lease {
-		return &lease{session: &session{subject: freeSubject("x"), executor: &executor{}}, users: 1,
+		return &lease{session: &session{subject: freeSubject(nil, "x"), executor: &executor{}}, users: 1,
 			ctx: t.Context(), cancel: func() {}, release: func() { released++ }}
 	}
 	for _, c := range []struct {
@@ -277,7 +297,7 @@ func TestAheadHasEnough(t *testing.T) {
 		t.Errorf("%d bytes are ready and %d cases wait for room, want at least %d and some", r, tr.ahead.queue.Len(),
 			maxReady)
 	}
-	s, _ := catalogueSubject("softmax")
+	s, _ := catalogueSubject(nil, "softmax")
 	for _, c := range cases {
 		wants, err := s.evaluate(c.Case, c.inputs)
 		if err != nil {
@@ -327,7 +347,7 @@ func TestInputsMayBeModified(t *testing.T) {
 		"invariants = { inputs_unchanged = false }\n": verdict.Pass} {
 		tr := newTrial(t, head+text+more)
 		c := tr.handOut("relu", 1)[0]
-		s, _ := catalogueSubject("relu")
+		s, _ := catalogueSubject(nil, "relu")
 		wants, err := s.evaluate(c.Case, c.inputs)
 		if err != nil {
 			t.Fatal(err)

@@ -439,7 +439,7 @@ func TestSubmit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := catalogueSubject("softmax")
+	s, _ := catalogueSubject(nil, "softmax")
 	wants, err := s.evaluate(c, inputs)
 	if err != nil {
 		t.Fatal(err)

@@ -32,6 +32,7 @@ type Batch struct {
 	subject *subject
 	stream  *gen.Stream
 	one     *opspec.Case
+	held    func() // gives back the memory of the last case; nil: there is none
 	lease   *lease // of the session that expected values are computed with ahead of time; nil: they are not
 	Seed    uint64
 }
@@ -62,13 +63,13 @@ func (e *Engine) newBatch(p Project, h HandOut) (*Batch, error) {
 	}
 	s, err := resolveSubject(p.Config, h.Op)
 	if b.one != nil {
-		s, err = orFree(s, err, *b.one)
+		s, err = subjectOf(p.Config, *b.one)
 	}
-	if err != nil && h.Schema == nil {
-		return nil, err
+	if diag.CodeOf(err) == UnknownOp && h.Schema != nil {
+		s, err = schemaSubject(p.Config, h.Op, h.Schema), nil
 	}
 	if err != nil {
-		s = &subject{name: h.Op}
+		return nil, err
 	}
 	if h.Schema != nil {
 		if err := h.Schema.Validate(); err != nil {
@@ -127,9 +128,12 @@ func (s *subject) unknownAttr(name string) error {
 		"%s has no attribute %q", first(s.reference, s.name), name)
 }
 
-// Case returns case i and its inputs.
+// Case returns case i and its inputs. They are valid until the next call, or Close.
 func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tensor.Tensor, error) {
 	if b.one != nil {
+		if err := b.hold(*b.one); err != nil {
+			return *b.one, nil, err
+		}
 		inputs, err := b.engine.inputsOfText(ctx, b.subject.schema, *b.one)
 		if err == nil {
 			b.prepare(*b.one, inputs)
@@ -140,11 +144,28 @@ func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tenso
 	if err != nil {
 		return c, nil, err
 	}
+	if err := b.hold(c); err != nil {
+		return c, nil, err
+	}
 	inputs, err := b.stream.Inputs(c)
 	if err == nil {
 		b.prepare(c, inputs)
 	}
 	return c, inputs, err
+}
+
+// hold asks for the memory of a case, and gives back that of the one before.
+func (b *Batch) hold(c opspec.Case) (err error) {
+	b.release()
+	b.held, err = b.engine.hold(b.subject, c, 1)
+	return err
+}
+
+func (b *Batch) release() {
+	if b.held != nil {
+		b.held()
+		b.held = nil
+	}
 }
 
 // inputsOfText returns the inputs of a case of which only the text is known: stored ones are looked up by it.
@@ -292,6 +313,11 @@ func (s *session) published(ctx context.Context, p Project, run PublishedRun, i 
 		list = s.subject.ordered(list)
 	}
 	schema, c := s.subject.caseOfTensors(list, valuesPublished, fz.DType, s.subject.attrs, fz.Seed)
+	release, err := s.executor.engine.hold(s.subject.with(schema), c, judged)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	inputs := map[string]*tensor.Tensor{}
 	for _, in := range list {
 		inputs[in.Name] = in.Tensor

@@ -29,6 +29,8 @@ const (
 	NotResumable diag.Code = "campaign-not-resumable"
 	// UnknownCase means that no stored case has that seed, and the text is not a canonical case.
 	UnknownCase diag.Code = "campaign-unknown-case"
+	// CaseTooLarge means that a request names a case that would take more memory than one may.
+	CaseTooLarge diag.Code = "campaign-case-too-large"
 	// NotFailing means that a case cannot be minimised because it does not fail.
 	NotFailing diag.Code = "campaign-not-failing"
 	// NotExecutable means that a case cannot be executed here: its candidate runs on a client.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -253,5 +254,29 @@ func TestEmulatedCorpus(t *testing.T) {
 		if r.Verdict == verdict.NotRun || r.Verdict.Failed() {
 			t.Errorf("%s: %s (%s) %s", r.Case, r.Verdict, r.Reason, r.Message)
 		}
+	}
+}
+
+// TestEmulatedOtherFormat: a float32 kernel that gets cases of float16 is told from one with a wrong index.
+func TestEmulatedOtherFormat(t *testing.T) {
+	tr := newEmulated(t, kernelOp("softmax", "softmax", ""))
+	target := Target{Op: "softmax", Case: "softmax dtype=float16 dims=B:1,S:1,H:40 attrs=math:gpu " +
+		"in=input:float16[1,1,40]:contiguous:normal seed=9 gen=1"}
+	r, err := tr.Reproduce(t.Context(), tr.project, target)
+	if err != nil || r.Result.Verdict != verdict.Fail {
+		t.Fatalf("Reproduce = %+v, %v", r, err)
+	}
+	for _, name := range []string{"input", "output"} {
+		want := "; the kernel accesses 4 bytes where an element of " + name + " (float16) has 2: dtypes should name the " +
+			"number format that it is written for"
+		said := func(f verdict.Finding) bool { return strings.HasSuffix(f.Sentence, want) }
+		if !slices.ContainsFunc(r.Result.Findings, said) {
+			t.Errorf("no finding ends in %q:\n%s", want, essence(*r.Result))
+		}
+	}
+	tr = newEmulated(t, kernelOp("softmax_over", "softmax", ""))
+	_, results := tr.run(KindFuzz, Options{Seed: seed(5), Iterations: 3, Dims: map[string][]int{"H": {70}}})
+	if len(results) != 3 || strings.Contains(essence(results[0]), "an element of") {
+		t.Errorf("an access beyond the end of its own format: %s", essence(results[0]))
 	}
 }

@@ -7,6 +7,7 @@
 package campaign
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,6 +24,7 @@ import (
 
 	"gpuemu/internal/compare"
 	"gpuemu/internal/config"
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/emulation"
 	"gpuemu/internal/runner"
@@ -42,17 +44,26 @@ type Engine struct {
 	Now    func() time.Time
 	// Pool is the memory for launches of compiled kernels; nil: no limit but that of each.
 	Pool *emulation.Pool
+	// Emulator executes launches of Triton kernels that candidates make.
+	Emulator runner.Emulator
+	// Hold is asked for the memory of cases that requests name.
+	Hold Hold
 
 	sessions sessions
 	running  running
 	ahead    ahead
+	keeper   keeper
 }
 
 // A Project is a configuration as one request sees it.
 type Project struct {
 	Config *config.Config // nil: no gpuemu.toml
 	Python string         // interpreter resolved by the client; "": Engine.Python
+	Env    []string       // of the client, as NAME=value by name; nil: that of the process
 }
+
+// environment is the environment of the client as part of a key: what runs under another one is not shared.
+func (p Project) environment() string { return strings.Join(p.Env, "\x00") }
 
 // path is the configuration's path, "" where there is none.
 func (p Project) path() string {
@@ -132,7 +143,8 @@ func (x *executor) openCandidate(s *subject) error {
 		return x.open(s, x.candidates, s.candidate)
 	}
 	r, err := runner.NewKernel(runner.KernelSpec{Op: s.name, Launch: s.launch, Dir: x.project.dir(), Workers: s.workers,
-		DTypes: s.planned, Timeout: s.timeout, Pool: x.engine.Pool})
+		DTypes: s.planned, Timeout: s.timeout, Memory: s.memory, Pool: x.engine.Pool,
+		Tools: func(ctx context.Context) *cudatool.Tools { return cudatool.FindFor(ctx, x.project.Env) }})
 	if err != nil {
 		return err
 	}
@@ -141,10 +153,15 @@ func (x *executor) openCandidate(s *subject) error {
 }
 
 func (x *executor) open(s *subject, into map[*subject]runner.Runner, target string) error {
-	r, err := runner.New(runner.Spec{
-		Target: target, Python: x.python(s), Dir: x.project.dir(), Env: s.env, Raw: s.raw, Slots: x.slots,
-		RunDir: x.engine.RunDir, Limits: runner.Limits{Timeout: s.timeout},
-	})
+	spec := runner.Spec{
+		Target: target, Python: x.python(s), Dir: x.project.dir(), Base: x.project.Env, Env: s.env, Raw: s.raw,
+		Slots: x.slots, RunDir: x.engine.RunDir,
+		Limits: runner.Limits{Timeout: s.timeout, Memory: cmp.Or(s.memory, emulation.HalfOfMemory())},
+	}
+	if s.emulated && target == s.candidate {
+		spec.Emulator = x.engine.Emulator
+	}
+	r, err := runner.New(spec)
 	if err != nil {
 		return err
 	}

@@ -130,17 +130,25 @@ func release(wants []expected) {
 // asksTwice reports whether the op's invariants need a second execution.
 func (s *subject) asksTwice() bool { return slices.Contains(s.invariants, "deterministic") }
 
-// maxLost is how often a case whose process was killed from outside is tried again. The case is not to blame, and a run
-// that is disturbed should end like one that is not; a process that the system kills every time has some reason.
+// maxLost is how often a case whose process was ended by a signal of unknown origin is tried again. A run that is
+// disturbed once should end like one that is not; a process that gets such a signal every time sends it itself.
 const maxLost = 4
 
-// invoke runs a call, again where the process was lost through no fault of its own.
+// invoke runs a call, again where the process was lost.
 func invoke(ctx context.Context, r runner.Runner, call *runner.Call) (*runner.Reply, error) {
 	for lost := 0; ; lost++ {
 		reply, err := r.Run(ctx, call)
 		var f *runner.Failure
-		if lost == maxLost || !errors.As(err, &f) || f.Reason != verdict.WorkerLost {
+		switch {
+		case !errors.As(err, &f) || !f.Lost():
 			return reply, err
+		case lost < maxLost:
+		case f.Reason == verdict.Killed:
+			again := *f
+			again.Msg += fmt.Sprintf(", %d times in a row", maxLost+1)
+			return nil, &again
+		default:
+			return nil, err
 		}
 	}
 }
@@ -148,8 +156,7 @@ func invoke(ctx context.Context, r runner.Runner, call *runner.Call) (*runner.Re
 // blame is the verdict for what a candidate did instead of replying: its own doing is an error, the rest not_run.
 func blame(r verdict.Reason) verdict.Verdict {
 	switch r {
-	case verdict.NotStarted, verdict.MissingPackage, verdict.WorkerLost, verdict.Unsupported, verdict.NoCandidate,
-		verdict.OverBudget:
+	case verdict.NotStarted, verdict.MissingPackage, verdict.WorkerLost, verdict.Unsupported, verdict.NoCandidate:
 		return verdict.NotRun
 	}
 	return verdict.Error

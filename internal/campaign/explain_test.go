@@ -38,7 +38,7 @@ func casesOf(t *testing.T, op string, d dtype.DType, attrs opspec.Attrs, n int) 
 
 func casesWith(t *testing.T, op, values string, d dtype.DType, attrs opspec.Attrs, n int) []*explained {
 	t.Helper()
-	s, ok := catalogueSubject(op)
+	s, ok := catalogueSubject(nil, op)
 	if !ok {
 		t.Fatalf("no op %q", op)
 	}

@@ -11,11 +11,14 @@ import (
 )
 
 // flaky loses its process a number of times before it replies.
-type flaky struct{ losses, calls int }
+type flaky struct {
+	losses, calls int
+	reason        verdict.Reason
+}
 
 func (f *flaky) Run(context.Context, *runner.Call) (*runner.Reply, error) {
 	if f.calls++; f.calls <= f.losses {
-		return nil, &runner.Failure{Reason: verdict.WorkerLost, Msg: "killed"}
+		return nil, &runner.Failure{Reason: f.reason, Msg: "killed"}
 	}
 	return &runner.Reply{}, nil
 }
@@ -24,15 +27,25 @@ func (f *flaky) Close() error { return nil }
 
 // A process that was killed from outside is tried again, a few times; what the code itself did is not.
 func TestLostProcessesAreTriedAgain(t *testing.T) {
-	f := &flaky{losses: maxLost}
+	f := &flaky{losses: maxLost, reason: verdict.WorkerLost}
 	if _, err := invoke(t.Context(), f, &runner.Call{}); err != nil || f.calls != maxLost+1 {
 		t.Errorf("after %d losses: %v with %d calls", f.losses, err, f.calls)
 	}
-	f = &flaky{losses: 1000}
+	f = &flaky{losses: 1000, reason: verdict.WorkerLost}
 	_, err := invoke(t.Context(), f, &runner.Call{})
 	var lost *runner.Failure
 	if !errors.As(err, &lost) || lost.Reason != verdict.WorkerLost || f.calls != maxLost+1 {
 		t.Errorf("lost every time: %v with %d calls", err, f.calls)
+	}
+	f = &flaky{losses: maxLost, reason: verdict.Killed}
+	if _, err := invoke(t.Context(), f, &runner.Call{}); err != nil {
+		t.Errorf("after %d signals: %v", f.losses, err)
+	}
+	f.calls, f.losses = 0, 1000
+	_, err = invoke(t.Context(), f, &runner.Call{})
+	if !errors.As(err, &lost) || lost.Msg != "killed, 5 times in a row" || f.calls != maxLost+1 ||
+		blame(lost.Reason) != verdict.Error {
+		t.Errorf("a signal every time: %v with %d calls", err, f.calls)
 	}
 	if maxLost < 1 {
 		t.Error("a lost process is never tried again")

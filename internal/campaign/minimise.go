@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"regexp"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
@@ -37,42 +36,30 @@ type MinimiseRequest struct {
 	Target   Target
 	Strategy string // "": MinimiseAll
 	MaxIters int    // executions of the candidate; 0: DefaultMinimiseIters
+	// AnyDType lets the dtype change, AnyFailure the kind of the failure: each may lead to another bug.
+	AnyDType, AnyFailure bool
+	// TextOnly looks for a case that its text describes whole, so that it replays without a store. Nothing is stored.
+	TextOnly bool
 	// Progress is called after each execution; nil is allowed.
 	Progress func(done, budget int)
 }
 
 // Minimised is the outcome.
 type Minimised struct {
-	Original  *verdict.Result // as it fails now
-	Result    *verdict.Result // of the smallest case
-	Case      opspec.Case
-	Inputs    map[string]*tensor.Tensor
+	Original *verdict.Result // as it fails now
+	Result   *verdict.Result // of the smallest case
+	Case     opspec.Case
+	Inputs   map[string]*tensor.Tensor
+	// Portable is the text of the smallest case that fails in the same way and whose inputs follow from its text; "" where
+	// the inputs of the original were given.
+	Portable  string
 	Executed  int
 	Unchanged bool // nothing smaller fails
 }
 
-// class is what must stay the same while a case shrinks: another failure is another bug.
-type class struct {
-	verdict verdict.Verdict
-	reason  verdict.Reason
-	what    string // the exception or the signal, where there is one
-}
-
-// exception finds the name of an exception or of a signal in the message of a failure: "f raised ValueError: …", "the
-// script exited with status 1: ValueError: …", "the worker crashed: SIGSEGV (…)".
-var exception = regexp.MustCompile(`(?: raised | status \d+: | crashed: )([\w.]+)`)
-
-func classOf(r *verdict.Result) class {
-	c := class{verdict: r.Verdict, reason: r.Reason}
-	raised := r.Reason == verdict.Raised || r.Reason == verdict.Crashed
-	if m := exception.FindStringSubmatch(r.Message); m != nil && raised {
-		c.what = m[1]
-	}
-	return c
-}
-
-// Minimise shrinks a failing case: dimensions, attributes, layout, dtype and distribution, then single values. It
-// executes the candidate each time. The result has a seed derived from the original's and replays by it.
+// Minimise shrinks a failing case: dimensions, attributes, layout and distribution, then single values. Dtype and kind
+// of the failure stay, unless asked otherwise. It executes the candidate each time. The result has a seed derived from
+// the original's and replays by it.
 func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (*Minimised, error) {
 	if err := req.check(); err != nil {
 		return nil, err
@@ -89,7 +76,7 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 	if b := sess.subject.blocked; b != nil {
 		return nil, diag.Errorf(NotExecutable, b.hint, "op %q cannot be executed here: %s", l.Case.Op, b.msg)
 	}
-	m := &minimiser{engine: e, session: sess, schema: l.schema, budget: req.MaxIters, progress: req.Progress}
+	m := &minimiser{engine: e, session: sess, schema: l.schema, MinimiseRequest: req}
 	original, err := m.execute(ctx, l.Case, l.Inputs)
 	if err != nil {
 		return nil, err
@@ -98,18 +85,26 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 		return nil, diag.Errorf(NotFailing, "gpuemu reproduce shows what it does now",
 			"the case does not fail now: its verdict is %s", original.Verdict)
 	}
-	m.class = classOf(original)
+	m.kind = original.Kind()
 	best, inputs := l.Case, l.Inputs
 	if req.Strategy != MinimiseValues {
-		best, inputs = m.cases(ctx, best, inputs, req.Strategy == MinimiseDims)
+		best, inputs = m.cases(ctx, best, inputs)
 	}
-	if req.Strategy != MinimiseDims {
+	if req.Strategy != MinimiseDims && !req.TextOnly {
 		inputs = m.values(ctx, best, inputs)
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return m.finish(ctx, p, l, original, best, inputs)
+	out := &Minimised{Original: original, Unchanged: best.String() == l.Case.String() && equalInputs(inputs, l.Inputs)}
+	if commonValues(best) != valuesStored {
+		out.Portable = best.String()
+	}
+	out.Case, out.Inputs = best, inputs
+	if !req.TextOnly {
+		out.Case, out.Inputs = m.seeded(ctx, rng.DeriveSeed(l.Case.Seed, "minimized"), best, inputs)
+	}
+	return out, m.finish(ctx, p, l, out)
 }
 
 func (r *MinimiseRequest) check() error {
@@ -135,13 +130,12 @@ func (r *MinimiseRequest) check() error {
 
 // minimiser is one minimisation.
 type minimiser struct {
-	engine   *Engine
-	session  *session
-	schema   *opspec.Schema
-	class    class
+	engine  *Engine
+	session *session
+	schema  *opspec.Schema
+	MinimiseRequest
+	kind     verdict.Kind
 	executed int
-	budget   int
-	progress func(done, budget int)
 }
 
 func (m *minimiser) execute(
@@ -149,8 +143,8 @@ func (m *minimiser) execute(
 ) (*verdict.Result, error) {
 	m.executed++
 	res, err := m.session.run(ctx, m.schema, c, inputs)
-	if m.progress != nil {
-		m.progress(m.executed, m.budget)
+	if m.Progress != nil {
+		m.Progress(m.executed, m.MaxIters)
 	}
 	return res, err
 }
@@ -161,16 +155,21 @@ func (m *minimiser) fails(ctx context.Context, c opspec.Case, inputs map[string]
 		return false
 	}
 	res, err := m.execute(ctx, c, inputs)
-	return err == nil && classOf(res) == m.class
+	return err == nil && m.same(res)
+}
+
+// same reports whether a result is the failure that is to be kept.
+func (m *minimiser) same(r *verdict.Result) bool {
+	return r.Verdict.Failed() && (m.AnyFailure || r.Kind().Like(m.kind))
 }
 
 // left is what remains of the budget.
-func (m *minimiser) left() int { return max(m.budget-m.executed, 0) }
+func (m *minimiser) left() int { return max(m.MaxIters-m.executed, 0) }
 
 // cases shrinks the case itself. Cases with stored values cannot be resized: their values are not a function of a
 // seed.
 func (m *minimiser) cases(
-	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor, dimsOnly bool,
+	ctx context.Context, c opspec.Case, inputs map[string]*tensor.Tensor,
 ) (opspec.Case, map[string]*tensor.Tensor) {
 	start := c
 	if commonValues(c) == valuesStored {
@@ -179,11 +178,8 @@ func (m *minimiser) cases(
 			return c, inputs
 		}
 	}
-	search := shrink.Case
-	if dimsOnly {
-		search = shrink.Dims
-	}
-	best, _ := search(m.schema, start, m.left(), func(c opspec.Case) bool {
+	opt := shrink.Options{Budget: m.left(), DimsOnly: m.Strategy == MinimiseDims, AnyDType: m.AnyDType}
+	best, _ := shrink.Case(m.schema, start, opt, func(c opspec.Case) bool {
 		in, err := m.engine.inputsOf(ctx, m.schema, c, "")
 		return err == nil && m.fails(ctx, c, in)
 	})
@@ -197,7 +193,8 @@ func (m *minimiser) cases(
 	return best, in
 }
 
-// regenerable tries the case with values drawn from its seed instead of those given.
+// regenerable tries the case with values drawn from its seed instead of those given. The cause may then be another one:
+// given values can look like a pattern, as 0, 1, 2, … with 1 added look like a shift. From here on it stays.
 func (m *minimiser) regenerable(ctx context.Context, c opspec.Case) opspec.Case {
 	for _, values := range []string{"normal", "uniform", "adversarial"} {
 		if m.left() == 0 {
@@ -209,7 +206,17 @@ func (m *minimiser) regenerable(ctx context.Context, c opspec.Case) opspec.Case 
 			other.Inputs[i].Values = values
 		}
 		in, err := m.engine.inputsOf(ctx, m.schema, other, "")
-		if err == nil && m.fails(ctx, other, in) {
+		if err != nil || ctx.Err() != nil {
+			continue
+		}
+		res, err := m.execute(ctx, other, in)
+		if err != nil {
+			continue
+		}
+		kind := res.Kind()
+		kind.Cause = m.kind.Cause
+		if kind == m.kind || m.same(res) {
+			m.kind = res.Kind()
 			return other
 		}
 	}
@@ -237,36 +244,40 @@ func withStoredValues(c opspec.Case, seed uint64) opspec.Case {
 	return c
 }
 
-// finish gives the result a seed of its own and stores it. Values that the original seed does not give any more, and
-// a seed under which the same case does not fail, make it a case with stored inputs.
-func (m *minimiser) finish(
-	ctx context.Context, p Project, l *Located, original *verdict.Result, best opspec.Case,
-	inputs map[string]*tensor.Tensor,
-) (*Minimised, error) {
-	seed := rng.DeriveSeed(l.Case.Seed, "minimized")
-	final := withStoredValues(best, seed)
+// seeded gives the smallest case a seed of its own. Values that the original seed does not give any more, and a seed
+// under which the same case does not fail, make it a case with stored inputs.
+func (m *minimiser) seeded(
+	ctx context.Context, seed uint64, best opspec.Case, inputs map[string]*tensor.Tensor,
+) (opspec.Case, map[string]*tensor.Tensor) {
 	if m.left() > 0 && sameInputs(ctx, m, best, inputs) && commonValues(best) != valuesStored {
 		reseeded := best
 		reseeded.Seed = seed
 		if in, err := m.engine.inputsOf(ctx, m.schema, reseeded, ""); err == nil && m.fails(ctx, reseeded, in) {
-			final, inputs = reseeded, in
+			return reseeded, in
 		}
 	}
-	res, err := m.execute(ctx, final, inputs)
+	return withStoredValues(best, seed), inputs
+}
+
+// finish executes the smallest case once more and stores what comes out.
+func (m *minimiser) finish(ctx context.Context, p Project, l *Located, out *Minimised) error {
+	res, err := m.execute(ctx, out.Case, out.Inputs)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if classOf(res) != m.class {
-		return nil, diag.Errorf(NotFailing,
+	if !m.same(res) {
+		return diag.Errorf(NotFailing,
 			"gpuemu reproduce runs the case again; invariants = [\"deterministic\"] finds such candidates",
 			"the candidate is not deterministic: the smallest case failed, and is %s when it is run again",
 			res.Verdict)
 	}
 	from := verdict.Seed(l.Case.Seed)
 	res.ShrunkFrom = &from
-	out := &Minimised{Original: original, Result: res, Case: final, Inputs: inputs, Executed: m.executed,
-		Unchanged: best.String() == l.Case.String() && equalInputs(inputs, l.Inputs)}
-	return out, m.engine.keep(ctx, p, final, inputs, res)
+	out.Result, out.Executed = res, m.executed
+	if m.TextOnly {
+		return nil
+	}
+	return m.engine.keep(ctx, p, out.Case, out.Inputs, res)
 }
 
 // sameInputs reports whether the values are still those the case's text gives.

@@ -49,7 +49,7 @@ func TestOnePassVariance(t *testing.T) {
 
 // onePassFailures returns how many of subtleCases cases fail.
 func onePassFailures(t *testing.T, f subtle.Fault, st gen.Strategy, seed uint64) (found int) {
-	s, _ := catalogueSubject(f.Op)
+	s, _ := catalogueSubject(nil, f.Op)
 	s.workers = 1
 	stream, err := gen.Cases(s.schema, st, seed)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/opspec"
-	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -248,32 +247,6 @@ func chooseSubjects(cfg *config.Config, names []string) ([]*subject, error) {
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-// resolveSubject finds one op by name: in the configuration, then in the catalogue.
-func resolveSubject(cfg *config.Config, name string) (*subject, error) {
-	var known []string
-	if cfg != nil {
-		for _, op := range cfg.Subjects() {
-			if op.Name == name {
-				return newSubject(cfg, op)
-			}
-			known = append(known, op.Name)
-		}
-	}
-	s, ok := catalogueSubject(name)
-	if !ok {
-		otherwise := "gpuemu ops lists the catalogue"
-		if len(known) > 0 {
-			otherwise = "configured are: " + strings.Join(known, ", ")
-		}
-		return nil, diag.Errorf(UnknownOp, diag.Suggest(name, append(known, oracle.Names()...), otherwise),
-			"there is no op %q, neither in the configuration nor in the catalogue", name)
-	}
-	s.blocked = &blocked{verdict.NoCandidate,
-		"nothing to execute is configured: the catalogue has references, not kernels",
-		`add [[ops]] with name and candidate = "file.py:function" to gpuemu.toml`}
-	return s, nil
 }
 
 // addFuzz: the cases of gpuemu cases with the same arguments, in the same order.

@@ -7,7 +7,6 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/opspec"
-	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -54,7 +53,7 @@ type Replay struct {
 // StillFails reports whether the candidate failed again.
 func (r *Replay) StillFails() bool { return r.Result != nil && r.Result.Verdict.Failed() }
 
-// Locate finds a case and makes its inputs. It executes nothing.
+// Locate finds a case and makes its inputs. It executes nothing. The memory is that of ctx.
 func (e *Engine) Locate(ctx context.Context, p Project, t Target) (*Located, error) {
 	l, err := e.find(ctx, t)
 	if err != nil {
@@ -62,12 +61,15 @@ func (e *Engine) Locate(ctx context.Context, p Project, t Target) (*Located, err
 	}
 	s, err := resolveSubject(p.Config, l.Case.Op)
 	if l.Stored != nil {
-		s, err = orFree(s, err, l.Case)
+		s, err = subjectOf(p.Config, l.Case)
 	}
 	if err != nil {
 		return nil, err
 	}
 	l.schema = s.schemaOf(l.Case)
+	if err := e.holdFor(ctx, s.with(l.schema), l.Case, judged); err != nil {
+		return nil, err
+	}
 	key := ""
 	if l.Stored != nil {
 		key = l.Stored.Inputs
@@ -121,7 +123,8 @@ func (e *Engine) find(ctx context.Context, t Target) (*Located, error) {
 	if t.Op != "" {
 		of = fmt.Sprintf(" of op %q", t.Op)
 	}
-	return nil, diag.Errorf(UnknownCase, "gpuemu failures lists stored failures; a case's full text needs no store",
+	return nil, diag.Errorf(UnknownCase, "give the case's text instead of its seed, in quotes: every report prints it, "+
+		"and it needs no store; gpuemu failures lists what is stored here",
 		"there is no stored case%s with seed %d", of, t.Seed)
 }
 
@@ -181,10 +184,4 @@ func (e *Engine) saveInputs(ctx context.Context, c opspec.Case, inputs map[strin
 		list = append(list, tensor.Named{Name: in.Name, Tensor: inputs[in.Name]})
 	}
 	return e.Store.SaveTensors(ctx, list, map[string]string{"case": c.String()})
-}
-
-// Failures lists stored failures, the newest first.
-func (e *Engine) Failures(ctx context.Context, f store.Filter) ([]verdict.Result, error) {
-	f.FailedOnly = true
-	return e.Store.List(ctx, f)
 }

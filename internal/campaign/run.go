@@ -29,6 +29,9 @@ type Request struct {
 	Lint *verdict.Lint
 	// Resume continues an interrupted campaign: its identifier, or "" for the newest one that fits. Nil: a new one.
 	Resume *string
+	// Conclude is called with the summary when all that was run is stored, and before the summary is; nil: nothing is to
+	// be added. Until it returns the campaign counts as running. Its error is that of Execute.
+	Conclude func(ctx context.Context, sum *verdict.Summary) error
 }
 
 // Event is news of a running campaign.
@@ -172,7 +175,7 @@ func (r *Run) record(ctx context.Context) error {
 		Planned: r.Planned, Shard: r.request.Options.Shard.String(), State: store.Running, Started: r.started,
 	}
 	if cfg := r.request.Project.Config; cfg != nil {
-		c.ConfigDigest = cfg.Digest
+		c.ConfigDigest, c.MaxInputs = cfg.Digest, int64(cfg.Store.MaxInputs)<<20
 	}
 	if r.request.Resume != nil {
 		return r.resume(ctx, c)
@@ -203,7 +206,7 @@ func (r *Run) resume(ctx context.Context, now *store.Campaign) error {
 		return refuse("the options")
 	}
 	// Taken over before its results are read: from here on no other process adds to them.
-	if _, err := r.engine.Store.Resume(ctx, before.ID, alive); err != nil {
+	if _, err := r.engine.Store.Resume(ctx, before.ID); err != nil {
 		return err
 	}
 	r.ID, r.started = before.ID, before.Started
@@ -243,10 +246,12 @@ func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (
 				"campaign %s collects results that belong to no campaign", id)
 		case c.State == store.Finished:
 			return nil, diag.Errorf(NotResumable, "gpuemu report shows its results", "campaign %s is finished", id)
-		case r.engine.runs(c):
-			return nil, beingRun(c)
 		}
-		return c, nil
+		runs, err := r.engine.runs(c)
+		if err == nil && runs {
+			err = beingRun(c)
+		}
+		return c, err
 	}
 	list, err := r.engine.Store.Campaigns(ctx, store.CampaignFilter{ConfigPath: now.ConfigPath, Kind: now.Kind})
 	if err != nil {
@@ -258,7 +263,11 @@ func (r *Run) interrupted(ctx context.Context, id string, now *store.Campaign) (
 		if c.State == store.Finished || c.Seed != now.Seed || string(c.Request) != string(now.Request) {
 			continue
 		}
-		if !r.engine.runs(c) {
+		runs, err := r.engine.runs(c)
+		if err != nil {
+			return nil, err
+		}
+		if !runs {
 			return c, nil
 		}
 		busy = c
@@ -300,8 +309,11 @@ func (r *Run) Execute(ctx context.Context, observe func(Event)) (*verdict.Summar
 	if !sum.Complete {
 		state = store.Interrupted
 	}
-	if sum.Stopped == stoppedFailFast {
+	if sum.Stopped == StoppedFailFast {
 		state = store.Finished
+	}
+	if r.request.Conclude != nil && err == nil {
+		err = r.request.Conclude(ctx, sum)
 	}
 	// The campaign's own context may be cancelled; how it ended is recorded all the same.
 	if finishErr := r.engine.Store.FinishCampaign(context.WithoutCancel(ctx), r.ID, state, sum); err == nil {
@@ -317,7 +329,7 @@ var (
 )
 
 const (
-	stoppedFailFast  = "fail-fast"
+	StoppedFailFast  = "fail-fast"
 	stoppedTime      = "time-limit"
 	stoppedCancelled = "cancelled"
 )
@@ -401,7 +413,7 @@ func (r *Run) summary(cause error) *verdict.Summary {
 	if !s.Complete {
 		switch {
 		case errors.Is(cause, errFailFast):
-			s.Stopped = stoppedFailFast
+			s.Stopped = StoppedFailFast
 		case errors.Is(cause, errTimeLimit):
 			s.Stopped = stoppedTime
 			if r.request.Kind == KindFuzz && s.Total > 0 {

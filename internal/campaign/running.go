@@ -1,14 +1,7 @@
 package campaign
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"strings"
 	"sync"
-	"syscall"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/store"
@@ -42,53 +35,20 @@ func (e *Engine) end(id string) {
 	delete(e.running.ids, id)
 }
 
-// runs reports whether somebody works on the campaign: this engine, or another process that lives.
-func (e *Engine) runs(c *store.Campaign) bool {
+// runs reports whether somebody works on the campaign: this engine, or another store.
+func (e *Engine) runs(c *store.Campaign) (bool, error) {
 	if c.State != store.Running {
-		return false
+		return false, nil
 	}
-	if c.PID != os.Getpid() {
-		return alive(c.PID)
+	if other, err := e.Store.RunByOther(c); other || err != nil {
+		return other, err
 	}
 	e.running.mu.Lock()
 	defer e.running.mu.Unlock()
-	return e.running.ids[c.ID]
+	return e.running.ids[c.ID], nil
 }
 
 func beingRun(c *store.Campaign) error {
 	return diag.Errorf(store.CampaignTaken, "wait until it ends, or cancel it", "campaign %s is running in process %d",
 		c.ID, c.PID)
-}
-
-// alive reports whether a process that wrote itself into the store still lives. Its number may be that of another
-// program by now, or it may be dead and not yet waited for: where the system tells, both count as gone.
-func alive(pid int) bool {
-	if pid <= 0 {
-		return false
-	}
-	p, err := os.FindProcess(pid)
-	if err != nil {
-		return false
-	}
-	defer func() { _ = p.Release() }() // says nothing of the process
-	if err := p.Signal(syscall.Signal(0)); err != nil && !errors.Is(err, fs.ErrPermission) {
-		return false
-	}
-	own, _, ownErr := programOf(os.Getpid())
-	name, state, err := programOf(pid)
-	return err != nil || ownErr != nil || name == own && state != "Z"
-}
-
-// programOf returns name and state of a process, from /proc (proc_pid_stat(5)): pid (name) state …
-func programOf(pid int) (name, state string, err error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return "", "", err
-	}
-	open, end := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')') // the name may have brackets of its own
-	fields := strings.Fields(string(b[end+1:]))
-	if open < 0 || end < open || len(fields) == 0 {
-		return "", "", fmt.Errorf("process %d: unknown form of its state", pid)
-	}
-	return string(b[open+1 : end]), fields[0], nil
 }

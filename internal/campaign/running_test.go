@@ -3,7 +3,6 @@ package campaign
 import (
 	"context"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -14,54 +13,6 @@ import (
 	"gpuemu/internal/store"
 	"gpuemu/internal/verdict"
 )
-
-// otherProcess starts this test's program again, as a process that only waits for the end of its input.
-func otherProcess(t *testing.T) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestWaitForInput$")
-	cmd.Env = append(os.Environ(), "GPUEMU_TEST_WAIT=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait() // its status says nothing
-	})
-	return cmd
-}
-
-func TestWaitForInput(*testing.T) {
-	if os.Getenv("GPUEMU_TEST_WAIT") != "" { // it is the process of otherProcess
-		_, _ = os.Stdin.Read(make([]byte, 1))
-	}
-}
-
-func TestAlive(t *testing.T) {
-	other := otherProcess(t)
-	if !alive(os.Getpid()) || !alive(other.Process.Pid) {
-		t.Error("a living gpuemu is taken for dead")
-	}
-	for _, pid := range []int{0, -1, 1 << 30} {
-		if alive(pid) {
-			t.Errorf("alive(%d) = true", pid)
-		}
-	}
-	if _, _, err := programOf(1); err == nil && os.Getpid() != 1 && alive(1) {
-		t.Error("process 1 is taken for a gpuemu")
-	}
-	if err := other.Process.Kill(); err != nil { // a zombie until it is waited for
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(10 * time.Second); alive(other.Process.Pid); {
-		if time.Now().After(deadline) {
-			t.Fatal("a process that was killed is taken for living")
-		}
-	}
-}
 
 // A campaign whose process died is continued; one that a living process runs is not.
 func TestResumeIsForOne(t *testing.T) {
@@ -75,17 +26,20 @@ func TestResumeIsForOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := otherProcess(t)
-	copyOf := func(id string, pid int) {
+	other, err := store.Open(t.Context(), tr.Store.Dir(), store.Options{}) // as another process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	copyOf := func(st *store.Store, id string) {
 		t.Helper()
 		twin := *c
-		twin.ID, twin.PID, twin.State = id, pid, store.Running
+		twin.ID, twin.State = id, store.Running
 		twin.Started = c.Started.Add(time.Hour) // the newest
-		if err := tr.Store.CreateCampaign(t.Context(), &twin); err != nil {
+		if err := st.CreateCampaign(t.Context(), &twin); err != nil {
 			t.Fatal(err)
 		}
 	}
-	copyOf("living", other.Process.Pid)
+	copyOf(other, "living")
 	name, newest := "living", ""
 	for _, id := range []*string{&name, &newest} {
 		again, err := tr.Prepare(t.Context(), Request{Kind: KindFuzz, Project: tr.project, Options: o, Resume: id})
@@ -97,7 +51,16 @@ func TestResumeIsForOne(t *testing.T) {
 			t.Errorf("a campaign of a living process: %v, want %s", err, store.CampaignTaken)
 		}
 	}
-	copyOf("dead", 1<<30)
+	if err := other.Close(); err != nil { // its lock is gone, and its process has the number of this one
+		t.Fatal(err)
+	}
+	if other, err = store.Open(t.Context(), tr.Store.Dir(), store.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	copyOf(other, "dead")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
 	again, err := tr.Prepare(t.Context(), Request{Kind: KindFuzz, Project: tr.project, Options: o, Resume: &newest})
 	if err != nil || again.ID != "dead" {
 		t.Fatalf("after the death of its process: %+v, %v", again, err)

@@ -49,8 +49,8 @@ func (e *Engine) session(ctx context.Context, p Project, op string) (*session, f
 	}
 	key := p.path() + "\x00" + op
 	probe := &executor{engine: e, project: p}
-	if _, builtin := builtinName(s.reference); !builtin || s.candidate != "" { // else nothing is interpreted
-		key += "\x00" + probe.python(s)
+	if _, builtin := builtinName(s.reference); !builtin || s.candidate != "" { // else nothing is executed
+		key += "\x00" + probe.python(s) + "\x00" + p.environment()
 	}
 	digest := probe.codeDigest([]*subject{s}) + probe.surroundings(s)
 	if p.Config != nil {

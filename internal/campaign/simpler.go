@@ -17,6 +17,7 @@ type Simpler struct {
 	Tried    map[string]bool // text of a case: it fails in the same way
 	Strategy string          // MinimiseAll or MinimiseDims; "": MinimiseAll
 	MaxIters int             // 0: DefaultMinimiseIters
+	AnyDType bool            // cases of simpler dtypes are proposed, too
 }
 
 // Next returns the next case to try and the simplest one that is known to fail. more is false where the search is over.
@@ -40,11 +41,8 @@ func (e *Engine) Next(p Project, req Simpler) (next, best opspec.Case, more bool
 	if v := commonValues(req.Case); v == valuesStored || v == valuesPublished {
 		return req.Case, req.Case, false, nil // its values do not follow from a seed: nothing can be resized
 	}
-	search := shrink.Case
-	if settings.Strategy == MinimiseDims {
-		search = shrink.Dims
-	}
-	best, _ = search(schema, req.Case, settings.MaxIters, func(c opspec.Case) bool {
+	opt := shrink.Options{Budget: settings.MaxIters, DimsOnly: settings.Strategy == MinimiseDims, AnyDType: req.AnyDType}
+	best, _ = shrink.Case(schema, req.Case, opt, func(c opspec.Case) bool {
 		fails, known := req.Tried[c.String()]
 		if !known && !more {
 			next, more = c, true

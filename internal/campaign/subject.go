@@ -33,6 +33,8 @@ type subject struct {
 	reference string // target of the runner, or builtin:NAME; "": none
 	// launch, where set, is how the candidate is launched: a compiled kernel on the emulator.
 	launch *runner.Launch
+	// emulated: the candidate is a function whose launches the emulator executes.
+	emulated bool
 	// blocked, where set, is why no case of the subject can be executed here.
 	blocked *blocked
 
@@ -43,6 +45,7 @@ type subject struct {
 	// guardInputs: a candidate that writes to its inputs fails, whether or not the invariant is asked for.
 	guardInputs bool
 	timeout     time.Duration
+	memory      int64 // bytes; 0: half of the machine's
 	env         []string
 	raw         bool
 	python      string
@@ -150,40 +153,9 @@ func genericSchema(name string, inputs []string) *opspec.Schema {
 	return s
 }
 
-// catalogueSubject is the subject of an op that only the catalogue knows.
-func catalogueSubject(name string) (*subject, bool) {
-	entry, ok := oracle.Lookup(name)
-	if !ok {
-		return nil, false
-	}
-	return &subject{
-		name: name, schema: entry.Schema, entry: entry, reference: "builtin:" + entry.Name, guardInputs: true,
-		rules: rules{checkNaN: true, checkInf: true},
-	}, true
-}
-
 // newSubject resolves one op of a configuration.
 func newSubject(c *config.Config, op *config.Op) (*subject, error) {
-	s := &subject{
-		guardInputs: !slices.Contains(op.InvariantsOff, "inputs_unchanged"),
-		name:        op.Name, candidate: op.Executable(), reference: op.Reference,
-		kwargs: opspec.Attrs{}, timeout: op.Timeout, raw: op.Raw, python: op.Python,
-		dtypes: op.DTypes, values: first(op.Values, c.Validation.Values), shapes: first(op.Shapes, c.Validation.Shapes),
-		layouts: op.Layouts, invariants: op.Invariants,
-	}
-	if s.ownDTypes = len(s.dtypes) > 0; !s.ownDTypes {
-		s.dtypes = c.Validation.DTypes
-	}
-	if len(s.layouts) == 0 {
-		s.layouts = c.Validation.Layouts
-	}
-	if s.python == "" {
-		s.python = c.Project.Python
-	}
-	for name, value := range op.Env {
-		s.env = append(s.env, name+"="+value)
-	}
-	slices.Sort(s.env)
+	s := plainSubject(c, op)
 	fail := func(err error) (*subject, error) { return nil, fmt.Errorf("op %q: %w", op.Name, err) }
 	if err := s.chooseSchema(op); err != nil {
 		return fail(err)
@@ -207,6 +179,37 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 	if err := s.checkBatchDims(); err != nil {
 		return fail(err)
 	}
+	_, builtin := builtinName(s.reference)
+	s.rules.spread = s.reference != "" && !builtin && !s.raw // raw floats are integers, which cannot be widened
+	if s.emulated = op.EmulatesLaunches(); op.Mode == config.Emulate && !s.emulated {
+		if err := s.emulate(op); err != nil {
+			return fail(err)
+		}
+	}
+	s.block(op)
+	return s, nil
+}
+
+// plainSubject is a subject with the settings of the op and, where it has none, of [validation] and [project]: all that
+// does not depend on its schema.
+func plainSubject(c *config.Config, op *config.Op) *subject {
+	s := &subject{
+		guardInputs: !slices.Contains(op.InvariantsOff, "inputs_unchanged"),
+		name:        op.Name, candidate: op.Executable(), reference: op.Reference,
+		kwargs: opspec.Attrs{}, timeout: op.Timeout, memory: op.Memory, raw: op.Raw, python: op.Python,
+		dtypes: c.DTypesOf(op), ownDTypes: len(op.DTypes) > 0, values: first(op.Values, c.Validation.Values),
+		shapes: first(op.Shapes, c.Validation.Shapes), layouts: op.Layouts, invariants: op.Invariants,
+	}
+	if len(s.layouts) == 0 {
+		s.layouts = c.Validation.Layouts
+	}
+	if s.python == "" {
+		s.python = c.Project.Python
+	}
+	for name, value := range op.Env {
+		s.env = append(s.env, name+"="+value)
+	}
+	slices.Sort(s.env)
 	s.rules = rules{
 		regime: op.Regime, tolerances: merged(c.Validation.Tolerances, op.Tolerances),
 		checkNaN: c.Validation.CheckNaN, checkInf: c.Validation.CheckInf, nonFinite: c.Validation.NonFinite,
@@ -214,15 +217,7 @@ func newSubject(c *config.Config, op *config.Op) (*subject, error) {
 	if s.rules.regime == compare.RegimeUnset {
 		s.rules.regime = c.Validation.Regime
 	}
-	_, builtin := builtinName(s.reference)
-	s.rules.spread = s.reference != "" && !builtin && !s.raw // raw floats are integers, which cannot be widened
-	if op.Mode == config.Emulate {
-		if err := s.emulate(op); err != nil {
-			return fail(err)
-		}
-	}
-	s.block(op)
-	return s, nil
+	return s
 }
 
 // emulate makes the op's kernel the candidate. A kernel that is told no strides gets contiguous inputs.
@@ -370,7 +365,7 @@ func (s *subject) chooseAttrs(op *config.Op) error {
 // strategy returns the subject's own strategy, restricted by what a request asks for.
 func (s *subject) strategy(o *Options) gen.Strategy {
 	st := gen.Strategy{
-		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.dtypes,
+		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.drawn(),
 		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs, Dims: o.Dims, Most: s.most,
 	}
 	if len(o.Layouts) > 0 {
@@ -380,6 +375,16 @@ func (s *subject) strategy(o *Options) gen.Strategy {
 		st.DTypes = o.DTypes
 	}
 	return st
+}
+
+// drawn are the dtypes that cases are drawn from: those of the subject. Where they are the ones for all ops, and the op
+// takes none of them, it is gen that chooses: an op of integers alone is still tested.
+func (s *subject) drawn() []dtype.DType {
+	allowed := s.schema.AllowedDTypes()
+	if s.ownDTypes || slices.ContainsFunc(s.dtypes, func(d dtype.DType) bool { return slices.Contains(allowed, d) }) {
+		return s.dtypes
+	}
+	return nil
 }
 
 // types returns the dtypes that a run over every dtype covers, in the order asked for. explicit says that a person

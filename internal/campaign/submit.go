@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"gpuemu/internal/compare"
+	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/runner"
-	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -117,7 +117,7 @@ type Judging struct {
 	engine *Engine
 
 	mu   sync.Mutex
-	open map[[3]string]*opened // by configuration, interpreter and op; guarded by mu
+	open map[[4]string]*opened // by configuration, interpreter, environment, op; guarded by mu
 }
 
 // opened is a session in use by a Judging.
@@ -127,7 +127,7 @@ type opened struct {
 }
 
 // NewJudging begins the judgement of submissions.
-func (e *Engine) NewJudging() *Judging { return &Judging{engine: e, open: map[[3]string]*opened{}} }
+func (e *Engine) NewJudging() *Judging { return &Judging{engine: e, open: map[[4]string]*opened{}} }
 
 // Close gives back what was made ready.
 func (j *Judging) Close() {
@@ -141,7 +141,7 @@ func (j *Judging) Close() {
 
 // session makes an op ready, once. One that nobody knows can be judged where it needs no reference.
 func (j *Judging) session(ctx context.Context, p Project, sub *Submission) (*session, error) {
-	key := [3]string{p.path(), p.Python, sub.Op}
+	key := [4]string{p.path(), p.Python, p.environment(), sub.Op}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s, ok := j.open[key]; ok {
@@ -149,7 +149,7 @@ func (j *Judging) session(ctx context.Context, p Project, sub *Submission) (*ses
 	}
 	s, release, err := j.engine.session(ctx, p, sub.Op)
 	if diag.CodeOf(err) == UnknownOp && !sub.needsReference() {
-		return &session{subject: freeSubject(sub.Op), executor: &executor{engine: j.engine, project: p}}, nil
+		return &session{subject: freeSubject(p.Config, sub.Op), executor: &executor{engine: j.engine, project: p}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -159,16 +159,16 @@ func (j *Judging) session(ctx context.Context, p Project, sub *Submission) (*ses
 }
 
 // freeSubject is an op of which nothing but the name is known.
-func freeSubject(name string) *subject {
-	return &subject{name: name, schema: &opspec.Schema{Name: name}, guardInputs: true,
-		rules: rules{checkNaN: true, checkInf: true}}
+func freeSubject(cfg *config.Config, name string) *subject {
+	return schemaSubject(cfg, name, &opspec.Schema{Name: name})
 }
 
-// orFree is resolveSubject's answer, or a free subject where nobody knows the op of a case whose inputs are stored: a
-// client has judged it by values of its own.
-func orFree(s *subject, err error, c opspec.Case) (*subject, error) {
+// subjectOf is the subject of the op of a case, or a free subject where nobody knows the op of a case whose inputs are
+// stored: a client has judged it by values of its own.
+func subjectOf(cfg *config.Config, c opspec.Case) (*subject, error) {
+	s, err := resolveSubject(cfg, c.Op)
 	if diag.CodeOf(err) == UnknownOp && commonValues(c) == valuesStored {
-		return freeSubject(c.Op), nil
+		return freeSubject(cfg, c.Op), nil
 	}
 	return s, err
 }
@@ -205,17 +205,6 @@ func (j *Judging) Judge(ctx context.Context, p Project, sub *Submission) (*Judge
 	return out, err
 }
 
-// Keep stores what is to be stored, all of it in one transaction.
-func (e *Engine) Keep(ctx context.Context, list []*Judged) error {
-	var rows []store.Loose
-	for _, r := range list {
-		if r != nil && r.keep {
-			rows = append(rows, store.Loose{Result: r.Result, ConfigPath: r.path})
-		}
-	}
-	return e.Store.AddResults(ctx, rows)
-}
-
 // Submit judges what a client computed, and stores the result.
 func (e *Engine) Submit(ctx context.Context, p Project, sub Submission) (*verdict.Result, error) {
 	j := e.NewJudging()
@@ -249,6 +238,9 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 			}
 		}
 		in.schema, in.cas, in.inputs, err = in.session.subject.given(sub)
+		if err == nil {
+			err = in.hold(sub)
+		}
 		if err != nil {
 			in.release()
 		}
@@ -264,12 +256,31 @@ func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission)
 	if !sub.needsReference() {
 		return in, nil
 	}
+	if err := in.hold(sub); err != nil {
+		return nil, err
+	}
 	if in.ahead != nil {
 		in.inputs = in.ahead.inputs
 		return in, nil
 	}
-	in.inputs, err = j.engine.inputsOfText(ctx, in.schema, in.cas)
+	if in.inputs, err = j.engine.inputsOfText(ctx, in.schema, in.cas); err != nil {
+		in.release()
+	}
 	return in, err
+}
+
+// hold asks for the memory of the case, where it is judged against a reference.
+func (in *situation) hold(sub *Submission) error {
+	if !sub.needsReference() {
+		return nil
+	}
+	give, err := in.session.executor.engine.hold(in.session.subject.with(in.schema), in.cas, judged)
+	if err != nil {
+		return err
+	}
+	before := in.release
+	in.release = func() { give(); before() }
+	return nil
 }
 
 // parse reads the text of a case, which may be written in another way than it was handed out.

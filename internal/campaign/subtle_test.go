@@ -52,7 +52,7 @@ func (f field) run(t *testing.T, faults []*subtle.Fault) []*hunt {
 	for _, fault := range faults {
 		hunts = append(hunts, &hunt{fault: fault, found: -1})
 	}
-	s, ok := catalogueSubject(faults[0].Op)
+	s, ok := catalogueSubject(nil, faults[0].Op)
 	if !ok {
 		t.Fatalf("no op %q", faults[0].Op)
 	}

@@ -74,7 +74,7 @@ func TestVacuousSubmissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, _ := catalogueSubject("softmax")
+	s, _ := catalogueSubject(nil, "softmax")
 	wants, err := s.evaluate(c, inputs)
 	if err != nil {
 		t.Fatal(err)

@@ -62,6 +62,10 @@ type Finding struct {
 	// Operands are the registers that the instruction read, and what the thread had in them, in hexadecimal.
 	Operands []Operand `json:"operands"`
 	Former   *Access   `json:"former,omitempty"` // the other side of a race
+	// Buffer is the argument that an access out of bounds is nearest to, and Element how many bytes an element of the
+	// access has; 0: not known. They are for those who know what the elements of the argument are.
+	Buffer  string `json:"-"`
+	Element int    `json:"-"`
 }
 
 // Operand is a register and its value.
@@ -135,7 +139,6 @@ type Mnemonic struct {
 }
 
 // newCounters takes the counters of the emulator.
-// newCounters takes the counters of the emulator.
 func newCounters(c *ptxvm.Counters) *Counters {
 	d := &Counters{Warps: c.Warps, Threads: c.Threads, Branches: c.Branches, Divergent: c.Divergent,
 		Barriers: c.Barriers, Global: Traffic(c.Global), Shared: Traffic(c.Shared), Mix: []Mnemonic{}}
@@ -149,7 +152,7 @@ func newCounters(c *ptxvm.Counters) *Counters {
 func (d *Document) add(f *ptxvm.Finding) {
 	doc := Finding{Class: string(f.Class), Message: f.Message, Count: f.Count, PTXLine: f.PTX.Line,
 		Block: [3]int{f.Block.X, f.Block.Y, f.Block.Z}, Thread: [3]int{f.Thread.X, f.Thread.Y, f.Thread.Z},
-		InlinedAt: []Place{}, Warp: f.Warp, Lane: f.Lane, Operands: []Operand{}}
+		InlinedAt: []Place{}, Warp: f.Warp, Lane: f.Lane, Operands: []Operand{}, Buffer: f.Buffer, Element: f.Element}
 	for _, o := range f.Operands {
 		doc.Operands = append(doc.Operands, Operand{o.Register, fmt.Sprintf("%#x", o.Value)})
 	}

@@ -8,6 +8,7 @@ package emulation
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,10 +29,14 @@ type Options struct {
 	Budget    uint64           // instructions of warps; 0: the usual limit
 	Memory    int64            // bytes; 0: what the launch says, else the usual limit
 	Pool      *Pool            // of memory for all launches of the process; nil: no limit
+	Timeout   time.Duration    // from the moment when there is memory for the launch; 0: none
 	Workers   int              // blocks that run at the same time; 0: one per processor
 	Counters  bool             // count what happens
 	Trace     func(ptxvm.Step) // told of every instruction; nil: nobody
 }
+
+// ErrTimeout is wrapped by the error of a launch that did not end within its Options.Timeout.
+var ErrTimeout = errors.New("out of time")
 
 // Load makes a kernel of a module executable. The name of a C++ kernel may be without its mangling where only one
 // fits. Arch, if it is not "", is the architecture whose tensor cores are followed instead of the module's own.
@@ -89,11 +94,19 @@ func Run(ctx context.Context, prog *ptxvm.Program, l *launchfile.Case, o Options
 		return nil, err
 	}
 	defer o.Pool.release(need)
+	if o.Timeout > 0 {
+		limited, cancel := context.WithTimeoutCause(ctx, o.Timeout, ErrTimeout)
+		defer cancel()
+		vm.Context = limited
+	}
 	start := time.Now()
 	result, err := prog.Run(vm)
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			err = fmt.Errorf("%s did not come to its end: %w", prog.Kernel.Name, ctx.Err())
+		case errors.Is(err, ErrTimeout):
+			err = fmt.Errorf("%s did not come to its end: %w", prog.Kernel.Name, err)
 		}
 		return nil, err
 	}

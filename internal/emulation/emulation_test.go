@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -51,6 +52,33 @@ func launch(words int) *launchfile.Case {
 	a.Fill()
 	return &launchfile.Case{PTX: "k.ptx", Entry: "count", Grid: [3]int{1, 1, 1}, Block: [3]int{4, 1, 1},
 		Args: []launchfile.Arg{a}}
+}
+
+// TestTimeout: the time of a launch begins when there is memory for it.
+func TestTimeout(t *testing.T) {
+	prog, err := Load(parse(t), "spin", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &launchfile.Case{PTX: "k.ptx", Entry: "spin", Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	p := NewPool(1 << 30)
+	if err := p.acquire(t.Context(), 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := Run(t.Context(), prog, l, Options{Pool: p, Timeout: 1})
+		done <- err
+	}()
+	for waits := false; !waits; {
+		p.mu.Lock()
+		waits = len(p.waiting) == 1
+		p.mu.Unlock()
+	}
+	p.release(1 << 30)
+	if err := <-done; !errors.Is(err, ErrTimeout) || !strings.Contains(err.Error(), "spin did not come to its end") {
+		t.Errorf("Run = %v, want %v", err, ErrTimeout)
+	}
 }
 
 // TestRun: a launch by the kernel's source name, its document, and what it left in memory.

@@ -43,17 +43,28 @@ type waiter struct {
 	ready chan struct{} // closed when the memory is its own
 }
 
-// NewPool returns a pool of some bytes; 0 or less: half of what the process may use, and no limit where that is not
-// known. The other half is for garbage, and for what is no launch.
+// HalfOfMemory is half of what the process may use, in bytes; 0 where that is not known. It is what launches have
+// together, and what a candidate has, where nothing else is configured: the other half is for the rest of the machine.
+func HalfOfMemory() int64 { return machineMemory() / 2 }
+
+// NewPool returns a pool of some bytes; 0 or less: HalfOfMemory, and no limit where that is not known.
 func NewPool(total int64) *Pool {
 	if total <= 0 {
-		total = machineMemory() / 2
+		total = HalfOfMemory()
 	}
 	if total <= 0 {
 		return nil
 	}
 	return &Pool{total: total, free: freeMemory,
 		later: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
+}
+
+// Total is how many bytes the pool has; 0: no limit.
+func (p *Pool) Total() int64 {
+	if p == nil {
+		return 0
+	}
+	return p.total
 }
 
 // freeMemory gives memory back. What sync.Pool keeps is garbage in the second collection only.

@@ -27,17 +27,31 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
+// maxEdited is the size of the files that FuzzEdits changes. Each input is compared twice: large files are few inputs.
+const maxEdited = 6000
+
 // FuzzEdits: the same for files that compilers wrote with lines removed, doubled, exchanged or mixed, which still parse
 // more often than what bytes are changed in.
 func FuzzEdits(f *testing.F) {
 	files := fixtures(f)
-	paths := slices.DeleteFunc(slices.Sorted(maps.Keys(files)), func(p string) bool { return len(files[p]) > 20_000 })
-	for i := range paths {
+	var modules []*ptx.File
+	var texts []string
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if src := files[path]; len(src) <= maxEdited {
+			if m := parsed(src); m != nil {
+				modules, texts = append(modules, m), append(texts, src)
+			}
+		}
+	}
+	if len(modules) < 10 {
+		f.Fatalf("%d files have at most %d bytes, too few to change", len(modules), maxEdited)
+	}
+	for i := range modules {
 		f.Add(uint16(i), []byte{byte(i), 0, 31, 40, byte(i), 1, 50, 3})
 	}
 	f.Fuzz(func(t *testing.T, which uint16, edits []byte) {
-		src := files[paths[int(which)%len(paths)]]
-		lines := strings.Split(src, "\n")
+		i := int(which) % len(modules)
+		lines := strings.Split(texts[i], "\n")
 		for len(edits) >= 4 {
 			at := (int(edits[0])<<8 | int(edits[1])) % len(lines)
 			other := (at + int(edits[2])%16) % len(lines)
@@ -56,22 +70,29 @@ func FuzzEdits(f *testing.F) {
 			}
 			edits = edits[4:]
 		}
-		check(t, src, strings.Join(lines, "\n"))
+		if is := parsed(strings.Join(lines, "\n")); is != nil {
+			checkPair(t, modules[i], is)
+		}
 	})
+}
+
+// parsed returns a module that has a kernel, else nil.
+func parsed(text string) *ptx.File {
+	m, err := ptx.Parse("file.ptx", text)
+	if err != nil || len(m.Kernels()) == 0 {
+		return nil
+	}
+	return m
 }
 
 // check holds what must be true of any two files.
 func check(t *testing.T, old, new string) {
-	was, err := ptx.Parse("old.ptx", old)
-	if err != nil || len(was.Kernels()) == 0 {
+	was, is := parsed(old), parsed(new)
+	if was == nil || is == nil {
 		return
 	}
-	is, err := ptx.Parse("new.ptx", new)
-	if err != nil || len(is.Kernels()) == 0 {
-		return
-	}
-	from, to := was.Kernels()[0].Name, is.Kernels()[0].Name
-	self, err := Compare(was, was, from, from)
+	name := was.Kernels()[0].Name
+	self, err := Compare(was, was, name, name)
 	if err != nil {
 		if diag.CodeOf(err) != Limit {
 			t.Fatal(err)
@@ -81,6 +102,12 @@ func check(t *testing.T, old, new string) {
 	if self.Rank != Same || len(self.Changes) > 0 {
 		t.Fatalf("the file differs from itself: %v\n%s", self.Rank, list(self))
 	}
+	checkPair(t, was, is)
+}
+
+// checkPair holds what must be true of the first kernels of any two modules.
+func checkPair(t *testing.T, was, is *ptx.File) {
+	from, to := was.Kernels()[0].Name, is.Kernels()[0].Name
 	there, err := Compare(was, is, from, to)
 	if err != nil {
 		if diag.CodeOf(err) != Limit {

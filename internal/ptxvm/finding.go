@@ -69,6 +69,7 @@ type Finding struct {
 
 	Address uint64 // of memory, in its own space; 0 where none is concerned
 	Buffer  string // the nearest memory
+	Element int    // bytes of an element of the access, which may be one of several; 0 where none is concerned
 	Outside int64  // how many bytes the access ends behind the buffer, or, negative, begins before it
 
 	block, order int  // of the first occurrence: number of the block, and of the finding in it

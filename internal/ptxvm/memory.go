@@ -250,7 +250,7 @@ func (w *warp) reach(in *ins, m *access, lane int, at uint64, size int, write bo
 func (w *warp) modifies(in *ins, lane int, b *buffer, offset uint64, size int) {
 	f := w.report(in, lane, InputModified, "writes %d bytes at byte %d of %s, which is an input", size, offset, b.name)
 	if f != nil {
-		f.Address, f.Buffer = b.base+offset, b.name
+		f.Address, f.Buffer, f.Element = b.base+offset, b.name, in.element()
 	}
 }
 
@@ -322,8 +322,16 @@ func (w *warp) outside(in *ins, lane int, sp space, at uint64, size int, write b
 	}
 	f := w.report(in, lane, class, "%s %d bytes at %#x, %s, which has %d bytes", verb, size, at, where, bytes)
 	if f != nil {
-		f.Address, f.Buffer, f.Outside = at, name, far
+		f.Address, f.Buffer, f.Outside, f.Element = at, name, far, in.element()
 	}
+}
+
+// element is how many bytes an element has that the instruction loads or stores; 0 where it does something else.
+func (in *ins) element() int {
+	if in.mem == nil {
+		return 0
+	}
+	return in.mem.size
 }
 
 var spaceNames = map[space]string{sharedSpace: "shared memory", localSpace: "local memory",
