@@ -18,7 +18,7 @@ import (
 
 // lint handles POST /v1/lint.
 func (s *Server) lint(ctx context.Context, req *wire.LintRequest) (*wire.LintReply, error) {
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", req.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func lintText(
 	if err != nil {
 		return nil, err
 	}
-	doc, err := inspect.Looker{}.Look(ctx, []inspect.Target{target})
+	doc, err := inspect.Looker{Env: p.Env}.Look(ctx, []inspect.Target{target})
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func lintText(
 func lookAt(
 	ctx context.Context, st *store.Store, p campaign.Project, targets []inspect.Target,
 ) (*inspect.Document, error) {
-	doc, err := inspect.Looker{}.Look(ctx, targets)
+	doc, err := inspect.Looker{Env: p.Env}.Look(ctx, targets)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (s *Server) addKernels(ctx context.Context, p campaign.Project, src *source
 }
 
 // configParam is the key of the project that a query names.
-func configParam(r *http.Request) (string, error) { return applying(r.URL.Query().Get("config")) }
+func configParam(r *http.Request) (string, error) { return applying(r.URL.Query().Get("config"), nil) }
 
 // artifacts handles GET /v1/artifacts.
 func (s *Server) artifacts(r *http.Request) (*wire.ArtifactsReply, error) {

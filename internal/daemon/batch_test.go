@@ -336,7 +336,7 @@ func TestJudgementsRefuse(t *testing.T) {
 	if list, err := f.store.List(t.Context(), store.Filter{}); err != nil || len(list) != 1 {
 		t.Errorf("%d results are stored, want 1: %v", len(list), err)
 	}
-	f.held = maxTensorsHeld
+	f.held = f.room()
 	if _, err := askJudge(t, f.local(), outputsOf(t, f, cases, right)); diag.CodeOf(err) != Busy {
 		t.Errorf("with no memory left: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"syscall"
@@ -30,6 +31,7 @@ const dialTimeout = time.Second
 type Client struct {
 	http  *http.Client
 	local *Server // nil: a daemon behind a socket
+	ping  *wire.Ping
 }
 
 // Dial connects to the daemon on a socket and pings it. The error has code Unreachable if nobody answers within a
@@ -44,7 +46,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 			if err != nil {
 				return nil, err
 			}
-			if err := checkPeer(conn); err != nil {
+			if _, err := checkPeer(conn); err != nil {
 				conn.Close()
 				return nil, err
 			}
@@ -64,7 +66,7 @@ func Dial(ctx context.Context, socket string) (*Client, error) {
 	default:
 		return nil, unreachable(socket, err)
 	}
-	if ping.Protocol != wire.Protocol {
+	if c.ping = ping; ping.Protocol != wire.Protocol {
 		c.Close()
 		return nil, diag.Errorf(OtherVersion, "gpuemu daemon stop, with the gpuemu that started it, ends it",
 			"the daemon on %s is gpuemu %s and speaks protocol %d, this is protocol %d", socket, ping.Version, ping.Protocol,
@@ -106,6 +108,9 @@ func foreign(what string, uid int) error {
 func InProcess(s *Server) *Client {
 	return &Client{http: &http.Client{Transport: localTransport{s.Handler()}}, local: s}
 }
+
+// Daemon is what the daemon behind the socket said of itself when it was dialed; nil: the client works in this process.
+func (c *Client) Daemon() *wire.Ping { return c.ping }
 
 // Local reports whether the client works in this process.
 func (c *Client) Local() bool { return c.local != nil }
@@ -305,6 +310,7 @@ type MinimizeReply struct {
 	Original  *verdict.Result // as it fails now
 	Minimized *verdict.Result // stored under a seed of its own
 	Case      string          // of Minimized
+	Portable  string          // text of the smallest case that replays without a store, "" where there is none
 	Executed  int
 	Unchanged bool // nothing smaller fails
 }
@@ -317,7 +323,7 @@ func (c *Client) Minimize(
 	if err != nil {
 		return nil, err
 	}
-	out := &MinimizeReply{Case: got.Case, Executed: got.Executed, Unchanged: got.Unchanged}
+	out := &MinimizeReply{Case: got.Case, Portable: got.Portable, Executed: got.Executed, Unchanged: got.Unchanged}
 	return out, errors.Join(decode(got.Original, &out.Original), decode(got.Minimized, &out.Minimized))
 }
 
@@ -333,17 +339,34 @@ func (c *Client) Calibrate(
 
 // Failures lists stored failures, newest first.
 func (c *Client) Failures(ctx context.Context, req *wire.FailuresRequest) ([]verdict.Result, error) {
-	got, err := call[wire.FailuresReply](ctx, c, http.MethodPost, "/v1/failures", req)
+	got, err := call[struct{ Results []verdict.Result }](ctx, c, http.MethodPost, "/v1/failures", req)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]verdict.Result, len(got.Results))
-	for i, raw := range got.Results {
-		if err := json.Unmarshal(raw, &out[i]); err != nil {
-			return nil, diag.Errorf(Internal, "", "the daemon sent a result that cannot be read: %w", err)
-		}
+	return got.Results, nil
+}
+
+// MarkedFailures lists stored failures, newest first, and says of each whether its case passed later.
+func (c *Client) MarkedFailures(
+	ctx context.Context, req *wire.FailuresRequest,
+) (list []verdict.Result, fixed []int, err error) {
+	got, err := call[struct {
+		Results []verdict.Result
+		Fixed   []int
+	}](ctx, c, http.MethodPost, "/v1/failures", req)
+	if err != nil {
+		return nil, nil, err
 	}
-	return out, nil
+	return got.Results, got.Fixed, nil
+}
+
+// ClearFailures forgets stored failures of a project and returns how many there were.
+func (c *Client) ClearFailures(ctx context.Context, req *wire.ClearRequest) (int, error) {
+	got, err := call[wire.ClearReply](ctx, c, http.MethodPost, "/v1/failures/clear", req)
+	if err != nil {
+		return 0, err
+	}
+	return got.Cleared, nil
 }
 
 // SaveBaseline stores the results of a campaign under a tag.
@@ -405,10 +428,10 @@ func (c *Client) Campaigns(ctx context.Context, req *wire.CampaignsRequest) ([]w
 
 // Campaign returns one campaign, running or not.
 func (c *Client) Campaign(ctx context.Context, id string) (*wire.CampaignInfo, error) {
-	return call[wire.CampaignInfo](ctx, c, http.MethodGet, "/v1/campaigns/"+escape(id), nil)
+	return call[wire.CampaignInfo](ctx, c, http.MethodGet, "/v1/campaigns/"+url.PathEscape(id), nil)
 }
 
 // Cancel ends a running campaign. What it finished is kept, and it can be resumed.
 func (c *Client) Cancel(ctx context.Context, id string) (*wire.CampaignInfo, error) {
-	return call[wire.CampaignInfo](ctx, c, http.MethodDelete, "/v1/campaigns/"+escape(id), nil)
+	return call[wire.CampaignInfo](ctx, c, http.MethodDelete, "/v1/campaigns/"+url.PathEscape(id), nil)
 }

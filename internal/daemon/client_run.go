@@ -196,8 +196,6 @@ func query(pairs ...string) string {
 	return v.Encode()
 }
 
-func escape(segment string) string { return url.PathEscape(segment) }
-
 // cut shortens text for a message.
 func cut(text string, limit int) string {
 	if len(text) > limit {

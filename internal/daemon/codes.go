@@ -28,6 +28,8 @@ const (
 	BadShared diag.Code = "daemon-bad-shared"
 	// TooLarge means that a request is larger than the limit for its kind.
 	TooLarge diag.Code = "daemon-too-large"
+	// TooSlow means that a peer began a request and does not go on with it.
+	TooSlow diag.Code = "daemon-too-slow"
 	// NotFound means that the API has nothing at that path.
 	NotFound diag.Code = "daemon-not-found"
 	// WrongMethod means that the API has that path for another method.
@@ -36,7 +38,7 @@ const (
 	Unauthorised diag.Code = "daemon-unauthorised"
 	// Stopping means that the daemon is about to end and takes no more work.
 	Stopping diag.Code = "daemon-stopping"
-	// Busy means that as many campaigns or connections are open as the daemon allows.
+	// Busy means that as many campaigns or connections are open, or as much memory is in use, as the daemon allows.
 	Busy diag.Code = "daemon-busy"
 	// NoCampaign means that a project has no campaign of the kind that is asked for.
 	NoCampaign diag.Code = "daemon-no-campaign"

@@ -30,7 +30,11 @@ func (s *Server) compile(ctx context.Context, req *wire.CompileRequest) (*wire.C
 	case req.Compiler != "" && req.Compiler != "nvcc" && req.Compiler != "clang":
 		return nil, diag.Errorf(BadRequest, "", "compiler is %q, want nvcc or clang", cut(req.Compiler, 40))
 	}
-	tools := cudatool.Find(ctx)
+	env := req.Env
+	if env == nil {
+		env = s.environment
+	}
+	tools := cudatool.FindFor(ctx, env.List())
 	switch {
 	case req.Compiler == "clang":
 		tools.NVCC = nil

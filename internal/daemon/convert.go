@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -40,7 +39,7 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 	if len(req.Ops) > maxOps {
 		return nil, diag.Errorf(TooLarge, "", "%d ops asked for, at most %d are allowed", len(req.Ops), maxOps)
 	}
-	p, err := s.project(req.Config, req.Python)
+	p, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +131,11 @@ func (s *Server) resumed(ctx context.Context, p campaign.Project, req *wire.RunR
 		}
 		for i := range list {
 			c := &list[i]
-			busy := s.running(c.ID) != nil || c.State == store.Running && c.PID != os.Getpid() && alive(c.PID)
+			other, err := s.store.RunByOther(c)
+			if err != nil {
+				return nil, err
+			}
+			busy := other || s.running(c.ID) != nil
 			if c.State != store.Finished && !busy && (req.Seed == nil || verdict.Seed(*req.Seed) == c.Seed) {
 				before = c
 				break
@@ -264,27 +267,4 @@ func marshal(v any) (json.RawMessage, error) {
 		return nil, fmt.Errorf("reply %T: %w", v, err)
 	}
 	return text, nil
-}
-
-// replaceFile writes a file as a whole: readers see the old text or the new one. Its mode stays what it was.
-func replaceFile(path string, text []byte) error {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real // a link stays a link
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gpuemu-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // the first error is the one to tell
-	}
-	return err
 }

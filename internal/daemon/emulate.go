@@ -63,6 +63,27 @@ func (s *Server) emulate(w http.ResponseWriter, r *http.Request) error {
 	return e.answer(w, doc)
 }
 
+// Launch executes a launch of a candidate that this engine runs, as POST /v1/emulate does those of clients.
+func (s *Server) Launch(ctx context.Context, header, image []byte) (*emulation.Document, []tensor.Named, error) {
+	e := &emulating{s: s, ctx: ctx, header: new(wire.EmulateHeader), owners: map[string]int{}}
+	defer e.close()
+	err := parseLaunch(header, e.header)
+	if err == nil {
+		err = e.options()
+	}
+	if err == nil && len(image) > 0 {
+		e.images, _, err = tensor.ParseSafetensors(image)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := e.execute()
+	if err != nil {
+		return nil, nil, err
+	}
+	return doc, e.outputs(doc), nil
+}
+
 func (e *emulating) close() {
 	if e.shared != nil {
 		e.shared.Close()

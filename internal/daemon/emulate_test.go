@@ -157,7 +157,7 @@ func TestEmulate(t *testing.T) {
 		t.Errorf("%+v, outputs %v", doc, out)
 	}
 	h := launchOf("3")
-	h.Shared = filepath.Join(t.TempDir(), "shared")
+	h.Shared = sharedFileOf(t)
 	if _, out, err = emulated(t.Context(), t, c, h, x); err != nil || !bytes.Equal(out["y"].Data, y.Data) {
 		t.Errorf("by a shared file: %v, %v", out, err)
 	}
@@ -222,7 +222,7 @@ func TestEmulate(t *testing.T) {
 // TestEmulateLeavesOut: storages that the kernel did not write to do not come back, whatever it was allowed to.
 func TestEmulateLeavesOut(t *testing.T) {
 	c := newFixture(t).listening(t)
-	for _, shared := range []string{"", filepath.Join(t.TempDir(), "shared")} {
+	for _, shared := range []string{"", sharedFileOf(t)} {
 		for n, want := range map[string][]string{"3": {"y"}, "0": nil} {
 			h := launchOf(n)
 			h.Shared, h.Args[0].Role = shared, "inout"

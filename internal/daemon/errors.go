@@ -17,6 +17,9 @@ import (
 	"gpuemu/internal/wire"
 )
 
+// maxErrorText is how long a message or hint is, in bytes: what a request names it may quote, whatever its length.
+const maxErrorText = 8 << 10
+
 // toWire returns err as it is sent. What carries no code is a fault of ours.
 func toWire(err error) *wire.Error {
 	code := diag.CodeOf(err)
@@ -36,6 +39,9 @@ func toWire(err error) *wire.Error {
 	}
 	if outer != nil && out.Code == "" {
 		out.Code = string(Internal)
+	}
+	for _, text := range []*string{&out.Message, &out.Hint, &out.Pos} {
+		*text = cut(*text, maxErrorText)
 	}
 	return out
 }
@@ -72,13 +78,14 @@ func parsePos(text string) diag.Pos {
 // statuses are the HTTP statuses of codes that are not 400.
 var statuses = map[diag.Code]int{
 	NotFound: http.StatusNotFound, WrongMethod: http.StatusMethodNotAllowed, TooLarge: http.StatusRequestEntityTooLarge,
-	Unauthorised: http.StatusUnauthorized, NoCampaign: http.StatusNotFound,
+	TooSlow: http.StatusRequestTimeout, Unauthorised: http.StatusUnauthorized, NoCampaign: http.StatusNotFound,
 	NoArtifact: http.StatusNotFound, inspect.UnknownKernel: http.StatusNotFound,
 	store.NotFound: http.StatusNotFound, store.TensorsMissing: http.StatusNotFound,
 	campaign.UnknownCase: http.StatusNotFound, campaign.UnknownOp: http.StatusNotFound,
 
 	store.CampaignTaken: http.StatusConflict, campaign.NotResumable: http.StatusConflict,
-	campaign.NotFailing: http.StatusConflict, campaign.NotExecutable: http.StatusConflict,
+	campaign.CaseTooLarge: http.StatusRequestEntityTooLarge,
+	campaign.NotFailing:   http.StatusConflict, campaign.NotExecutable: http.StatusConflict,
 
 	Stopping: http.StatusServiceUnavailable, Busy: http.StatusServiceUnavailable, Cancelled: http.StatusServiceUnavailable,
 	store.Locked: http.StatusServiceUnavailable,

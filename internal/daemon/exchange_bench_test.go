@@ -3,7 +3,6 @@ package daemon
 import (
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -145,9 +144,11 @@ func softmax(in *tensor.Tensor) *tensor.Tensor {
 // sharedFileOf makes an empty file that a client may share.
 func sharedFileOf(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "shared")
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
+	f, err := os.CreateTemp("", sharedPrefix+"*")
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	t.Cleanup(func() { os.Remove(f.Name()) })
+	f.Close()
+	return f.Name()
 }

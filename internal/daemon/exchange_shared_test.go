@@ -185,8 +185,12 @@ func TestHandOutSelects(t *testing.T) {
 func TestSharedFilesRefused(t *testing.T) {
 	f := newFixture(t)
 	c := f.local()
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
+	dir := filepath.Clean(os.TempDir())
+	unique := sharedFileOf(t) + "-"
+	path := func(name string) string {
+		t.Cleanup(func() { os.Remove(unique + name) })
+		return unique + name
+	}
 	mode := func(name string, m os.FileMode) string {
 		err := os.WriteFile(path(name), []byte("x"), 0o600)
 		if err == nil {
@@ -196,6 +200,16 @@ func TestSharedFilesRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		return path(name)
+	}
+	elsewhere := filepath.Join(t.TempDir(), sharedPrefix+"x")
+	other := filepath.Join(t.TempDir(), "x")
+	for _, file := range []string{elsewhere, other} {
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(other, path("second name")); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Symlink(mode("own", 0o600), path("link")); err != nil {
 		t.Fatal(err)
@@ -210,9 +224,15 @@ func TestSharedFilesRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(path("directory"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	for name, bad := range map[string]string{
-		"link": path("link"), "pipe": path("pipe"), "directory": dir, "nothing": path("nothing"), "relative": "own",
-		"device": "/dev/null", "foreign": foreign, "writable by others": mode("open", 0o622),
+		"link": path("link"), "pipe": path("pipe"), "directory": path("directory"), "nothing": path("nothing"),
+		"relative": filepath.Base(path("own")), "device": "/dev/null", "foreign": foreign,
+		"writable by others": mode("open", 0o622), "second name": path("second name"), "another file": other,
+		"another directory": elsewhere, "outside": dir + "/" + sharedPrefix + "/.." + other[len(dir):],
+		"up": dir + "/" + sharedPrefix + "/../" + filepath.Base(path("own")), "the directories": dir, "empty name": dir + "/",
 	} {
 		_, err := askCases(t, c, &wire.CasesRequest{Op: "relu", Count: 1, Shared: bad})
 		if diag.CodeOf(err) != BadShared {
@@ -225,8 +245,10 @@ func TestSharedFilesRefused(t *testing.T) {
 			t.Errorf("submission from %s: %+v, %v", name, list, err)
 		}
 	}
-	if text, err := os.ReadFile(path("own")); err != nil || string(text) != "x" {
-		t.Errorf("the file behind the link has %q, %v", text, err)
+	for _, file := range []string{path("own"), other, elsewhere} {
+		if text, err := os.ReadFile(file); err != nil || string(text) != "x" {
+			t.Errorf("%s has %q, %v", file, text, err)
+		}
 	}
 }
 

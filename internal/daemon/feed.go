@@ -21,8 +21,6 @@ const (
 	progressInterval = 50 * time.Millisecond
 	// keepAlive is how often a silent stream sends a comment, so that a dead connection is noticed.
 	keepAlive = 15 * time.Second
-	// writeTimeout is how long a follower may leave an event unread: long enough for a command that was suspended.
-	writeTimeout = 10 * time.Minute
 	// maxFeed is how many bytes of failures a feed keeps: a hundred thousand of them. Later ones are counted and stored.
 	maxFeed = 1 << 30
 )
@@ -232,7 +230,6 @@ func (s *stream) alive() error {
 
 func (s *stream) raw(text []byte) error {
 	s.last = time.Now()
-	_ = s.ctl.SetWriteDeadline(s.last.Add(writeTimeout)) // in process there is none, and none is needed
 	if _, err := s.w.Write(text); err != nil {
 		return err
 	}

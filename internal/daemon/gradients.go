@@ -33,6 +33,10 @@ const (
 // maxSamples is how many errors a tolerance is fitted to: more change its percentiles no more.
 const maxSamples = 1_000_000
 
+// comparedBytes is how many bytes are in memory for one of tensors that are compared: themselves, values in float64,
+// bounds and gradients.
+const comparedBytes = 10
+
 // onePart reads the one part of a request into header and calls f with the tensors of its image, by prefix. A tensor
 // that has none of the prefixes is refused.
 func (s *Server) onePart(
@@ -53,9 +57,9 @@ func (s *Server) onePart(
 	var held int64
 	defer func() { s.drop(held) }()
 	image, err := readImage(body, func(n int64) error {
-		err := s.hold(n)
+		err := s.hold(comparedBytes * n)
 		if err == nil {
-			held = n
+			held = comparedBytes * n
 		}
 		return err
 	})
@@ -92,7 +96,7 @@ func (s *Server) gradients(w http.ResponseWriter, r *http.Request) error {
 	h := new(wire.GradientsHeader)
 	prefixes := []string{inputPrefix, gradOutputPrefix, gradOutputAlone, gradsPrefix}
 	return s.onePart(r, h, prefixes, func(tensors map[string][]tensor.Named) error {
-		project, err := s.project(h.Config, h.Python)
+		project, err := s.project(h.Config, h.Python, h.Env)
 		if err != nil {
 			return err
 		}

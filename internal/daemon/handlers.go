@@ -6,13 +6,14 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"slices"
 	"time"
 
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/config"
@@ -36,8 +37,14 @@ func (s *Server) openAPI(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func (s *Server) ping(*http.Request) (*wire.Ping, error) {
-	return &wire.Ping{Version: s.opt.Version, Protocol: wire.Protocol, PID: os.Getpid(),
-		UptimeSeconds: s.opt.Now().Sub(s.started).Seconds()}, nil
+	ping := s.identity()
+	return &ping, nil
+}
+
+// identity says who answers.
+func (s *Server) identity() wire.Ping {
+	return wire.Ping{Version: s.opt.Version, Protocol: wire.Protocol, PID: os.Getpid(),
+		UptimeSeconds: s.opt.Now().Sub(s.started).Seconds(), IdleSeconds: s.opt.Idle.Seconds()}
 }
 
 func (s *Server) status(r *http.Request) (*wire.Status, error) {
@@ -46,7 +53,7 @@ func (s *Server) status(r *http.Request) (*wire.Status, error) {
 		return nil, err
 	}
 	out := &wire.Status{
-		Version: s.opt.Version, UptimeSeconds: s.opt.Now().Sub(s.started).Seconds(), Socket: s.opt.Socket, Home: s.opt.Home,
+		Ping: s.identity(), Socket: s.opt.Socket, Home: s.opt.Home,
 		Store: wire.StoreStatus{Path: s.store.Dir(), Bytes: u.Database + u.Log + u.Blobs, Rows: int64(u.Results),
 			Version: u.Schema},
 		Campaigns: []wire.CampaignStatus{},
@@ -86,7 +93,7 @@ func (s *Server) health(r *http.Request) (*wire.HealthReply, error) {
 }
 
 func (s *Server) reproduce(ctx context.Context, req *wire.ReproduceRequest) (*wire.ReproduceReply, error) {
-	p, err := s.project(req.Config, req.Python)
+	p, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +126,7 @@ func (s *Server) tensors(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", nil)
 	if err != nil {
 		return err
 	}
@@ -144,26 +151,6 @@ func inOrder(c opspec.Case, inputs map[string]*tensor.Tensor) []tensor.Named {
 	return list
 }
 
-func (s *Server) failures(ctx context.Context, req *wire.FailuresRequest) (*wire.FailuresReply, error) {
-	const usual = 20 // the documented default
-	since, err := s.since(req.SinceHours)
-	if err != nil {
-		return nil, err
-	}
-	limit := req.Limit
-	switch {
-	case limit == 0:
-		limit = usual
-	case limit < 0 || limit > MaxListed:
-		return nil, diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", MaxListed), "%d failures asked for", limit)
-	}
-	config, err := applying(req.Config)
-	if err != nil {
-		return nil, err
-	}
-	return s.find(ctx, store.Filter{Op: req.Op, Since: since, FailedOnly: true}, config, limit)
-}
-
 func (s *Server) results(ctx context.Context, req *wire.ResultsRequest) (*wire.FailuresReply, error) {
 	const usual = 100 // the documented default of list_results
 	limit := req.Limit
@@ -173,33 +160,35 @@ func (s *Server) results(ctx context.Context, req *wire.ResultsRequest) (*wire.F
 	case limit < 0 || limit > MaxListed:
 		return nil, diag.Errorf(BadRequest, fmt.Sprintf("use 1 to %d", MaxListed), "%d results asked for", limit)
 	}
-	return s.find(ctx, store.Filter{Op: req.Op, Seed: (*verdict.Seed)(req.Seed)}, "", limit)
+	return s.find(ctx, store.Filter{Op: req.Op, Seed: (*verdict.Seed)(req.Seed), Limit: limit})
 }
 
-// find lists results, newest first. config "" means those of all projects.
-func (s *Server) find(ctx context.Context, filter store.Filter, config string, limit int) (*wire.FailuresReply, error) {
+// maxAnswer is how many bytes a list of results has: ten thousand ordinary ones fit several times.
+const maxAnswer = 128 << 20
+
+// find lists results, newest first. The store is asked for as many as are wanted: it reads and parses pages.
+func (s *Server) find(ctx context.Context, filter store.Filter) (*wire.FailuresReply, error) {
 	out := &wire.FailuresReply{Results: []json.RawMessage{}}
-	err := s.store.Find(ctx, filter, func(f *store.Found) error {
-		if config != "" && f.ConfigPath != config {
-			return nil
+	size := 0
+	add := func(text json.RawMessage) error {
+		if size += len(text); size > maxAnswer {
+			return diag.Errorf(TooLarge, "ask for fewer at a time", "%d results have more than %d bytes",
+				len(out.Results)+1, maxAnswer)
 		}
+		out.Results = append(out.Results, text)
+		return nil
+	}
+	if filter.FailedOnly {
+		return out, s.store.FailureTexts(ctx, filter, add)
+	}
+	return out, s.store.Find(ctx, filter, func(f *store.Found) error {
 		text, err := encodeResult(&f.Result)
 		if err != nil {
 			return err
 		}
-		if out.Results = append(out.Results, text); len(out.Results) >= limit {
-			return errEnough
-		}
-		return nil
+		return add(text)
 	})
-	if err != nil && !errors.Is(err, errEnough) {
-		return nil, err
-	}
-	return out, nil
 }
-
-// errEnough ends a search that has found what it wants.
-var errEnough = errors.New("enough")
 
 // reporter returns a function that sends progress of a long request, at most every progressInterval.
 func reporter(out *stream) func(done, budget int) {
@@ -232,7 +221,7 @@ func (s *Server) minimize(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, req.Python)
+	p, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return err
 	}
@@ -246,11 +235,13 @@ func (s *Server) minimize(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := newStream(w)
 	got, err := s.engine.Minimise(r.Context(), p, campaign.MinimiseRequest{
-		Target: t, Strategy: req.Strategy, MaxIters: req.MaxIters, Progress: reporter(out)})
+		Target: t, Strategy: req.Strategy, MaxIters: req.MaxIters, AnyDType: req.AnyDType, AnyFailure: req.AnyFailure,
+		Progress: reporter(out)})
 	if err != nil {
 		return conclude(out, nil, err)
 	}
-	reply := wire.MinimizeReply{Case: got.Case.String(), Executed: got.Executed, Unchanged: got.Unchanged}
+	reply := wire.MinimizeReply{Case: got.Case.String(), Portable: got.Portable, Executed: got.Executed,
+		Unchanged: got.Unchanged}
 	if reply.Original, err = encodeResult(got.Original); err == nil {
 		reply.Minimized, err = encodeResult(got.Result)
 	}
@@ -263,7 +254,7 @@ func (s *Server) calibrate(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, req.Python)
+	p, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return err
 	}
@@ -291,8 +282,8 @@ func calibratedTypes(p campaign.Project, req *wire.CalibrateRequest) ([]dtype.DT
 		cfg = config.Default()
 	}
 	list := cfg.Validation.DTypes
-	if op, ok := cfg.Op(req.Op); ok && len(op.DTypes) > 0 {
-		list = op.DTypes
+	if op, ok := cfg.Op(req.Op); ok {
+		list = cfg.DTypesOf(op)
 	}
 	var out []dtype.DType
 	for _, d := range list {
@@ -350,7 +341,11 @@ func (s *Server) writeTolerances(p campaign.Project, reply *wire.CalibrateReply,
 			return err
 		}
 	}
-	if err := replaceFile(path, text); err != nil {
+	err = atomicfile.Replace(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+	if err != nil {
 		return diag.Errorf(config.Unreadable, "look at the permissions of the file and its directory", "%w", err)
 	}
 	reply.Written = path

@@ -91,7 +91,7 @@ func checkCases(req *wire.CasesRequest, most int) error {
 }
 
 func (s *Server) handOut(ctx context.Context, req *wire.CasesRequest) (*campaign.Batch, error) {
-	p, err := s.project(req.Config, req.Python)
+	p, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func (s *Server) judgements(ctx context.Context, req *wire.JudgeRequest) (*wire.
 	if common.Store, err = storedBy(req.Store); err != nil {
 		return nil, err
 	}
-	project, err := s.project(req.Config, req.Python)
+	project, err := s.project(req.Config, req.Python, req.Env)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,8 +31,6 @@ const (
 	idleTimeout = 2 * time.Minute
 	// maxHeader is how large the headers of a request may be: ours are a few hundred bytes.
 	maxHeader = 64 << 10
-	// maxConnections is how many peers may be connected at once: a test run with a client per core has dozens.
-	maxConnections = 512
 	// stopTimeout is how long requests may take to end when the daemon does. Campaigns end first: what they finished is
 	// stored.
 	stopTimeout = 10 * time.Second
@@ -53,6 +52,9 @@ func (s *Server) ListenAndServe(ctx context.Context) error {
 	go func() { served <- server.Serve(queue) }()
 	var peers sync.WaitGroup // connections that are being told apart, and those of v1
 	peers.Go(func() { s.accept(l, queue, &peers) })
+	if s.opt.Idle > 0 {
+		peers.Go(s.retire)
+	}
 	<-s.ctx.Done()
 	l.Close()
 	s.opt.Log.Info("daemon stops")
@@ -71,7 +73,7 @@ func (s *Server) ListenAndServe(ctx context.Context) error {
 func (s *Server) httpServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: s.header, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug), ConnContext: withPeer,
 	}
 }
 
@@ -194,7 +196,6 @@ func bind(path string) (*net.UnixListener, error) {
 
 // accept takes connections until the listener is closed.
 func (s *Server) accept(l net.Listener, queue *connQueue, peers *sync.WaitGroup) {
-	free := make(chan struct{}, maxConnections)
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -209,52 +210,27 @@ func (s *Server) accept(l net.Listener, queue *connQueue, peers *sync.WaitGroup)
 			}
 			continue
 		}
-		select {
-		case free <- struct{}{}:
-		default:
-			s.opt.Log.Warn("too many connections", "limit", maxConnections)
+		process, err := checkPeer(conn)
+		if err != nil {
+			s.opt.Log.Warn("a connection was refused", "error", err)
 			conn.Close()
 			continue
 		}
-		c := &peerConn{Conn: conn, release: func() { <-free }}
+		c := s.onSocket.admit(conn, strconv.Itoa(process))
+		if c == nil {
+			s.opt.Log.Warn("too many connections", "process", process)
+			refuse(conn, tooMany(maxConnections))
+			continue
+		}
 		peers.Go(func() { s.tell(c, queue) })
 	}
 }
 
-// peerConn is a connection whose first bytes were looked at.
-type peerConn struct {
-	net.Conn
-	first   []byte // read already, to be read again
-	once    sync.Once
-	release func()
-}
-
-func (c *peerConn) Read(b []byte) (int, error) {
-	if len(c.first) > 0 {
-		n := copy(b, c.first)
-		c.first = c.first[n:]
-		return n, nil
-	}
-	return c.Conn.Read(b)
-}
-
-// Close closes the connection and gives its place to another.
-func (c *peerConn) Close() error {
-	err := c.Conn.Close()
-	c.once.Do(c.release)
-	return err
-}
-
 // tell finds out which protocol a connection speaks and serves it, or hands it on.
 func (s *Server) tell(c *peerConn, queue *connQueue) {
-	if err := checkPeer(c.Conn); err != nil {
-		s.opt.Log.Warn("a connection was refused", "error", err)
-		c.Close()
-		return
-	}
-	stop := context.AfterFunc(s.ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) })
 	prefix := make([]byte, nng.PrefixSize)
 	err := c.SetReadDeadline(time.Now().Add(s.first))
+	stop := context.AfterFunc(s.ctx, func() { _ = c.SetReadDeadline(time.Unix(1, 0)) }) // after the other deadline
 	if err == nil {
 		_, err = io.ReadFull(c.Conn, prefix)
 	}
@@ -267,38 +243,49 @@ func (s *Server) tell(c *peerConn, queue *connQueue) {
 		queue.put(c)
 		return
 	}
-	err = nng.Serve(c, s.serveV1, nng.Options{Stop: s.ctx.Done(), OnPanic: func(value any, stack []byte) []byte {
-		s.opt.Log.Error("a v1 request panicked", "panic", fmt.Sprint(value), "stack", string(stack))
-		return v1Fault("fault of gpuemu: the request could not be answered; the daemon's log has the details")
-	}})
+	err = nng.Serve(c, func(ctx context.Context, body []byte) []byte {
+		c.serve()
+		defer c.await()
+		return s.serveV1(ctx, body)
+	}, s.v1Options())
 	if err != nil {
 		s.opt.Log.Debug("v1 connection", "error", err)
 	}
 }
 
-// checkPeer makes sure that the process at the other end is the user's own.
-func checkPeer(conn net.Conn) error {
+// v1Options are the limits of a connection that speaks protocol v1.
+func (s *Server) v1Options() nng.Options {
+	return nng.Options{Stop: s.ctx.Done(), Patience: s.patience.body, Admit: func(n int64) (func(), error) {
+		return s.lend(v1Bytes * n)
+	}, Refuse: func(err error) []byte { return v1Fault(v1Text(err)) }, OnPanic: func(value any, stack []byte) []byte {
+		s.opt.Log.Error("a v1 request panicked", "panic", fmt.Sprint(value), "stack", string(stack))
+		return v1Fault("fault of gpuemu: the request could not be answered; the daemon's log has the details")
+	}}
+}
+
+// checkPeer makes sure that the process at the other end is the user's own, and returns its number.
+func checkPeer(conn net.Conn) (process int, err error) {
 	return checkPeerIs(conn, os.Geteuid())
 }
 
-func checkPeerIs(conn net.Conn, want int) error {
+func checkPeerIs(conn net.Conn, want int) (process int, err error) {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
-		return diag.Errorf(Internal, "", "a connection of type %T has no peer to check", conn)
+		return 0, diag.Errorf(Internal, "", "a connection of type %T has no peer to check", conn)
 	}
 	raw, err := unixConn.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	uid := -1
 	var credErr error
-	if err := raw.Control(func(fd uintptr) { uid, credErr = peerUID(int(fd)) }); err != nil || credErr != nil {
-		return fmt.Errorf("who the peer is: %w", errors.Join(err, credErr))
+	if err := raw.Control(func(fd uintptr) { uid, process, credErr = peerOf(int(fd)) }); err != nil || credErr != nil {
+		return 0, fmt.Errorf("who the peer is: %w", errors.Join(err, credErr))
 	}
 	if uid != want {
-		return foreign("the process at the other end of the socket", uid)
+		return 0, foreign("the process at the other end of the socket", uid)
 	}
-	return nil
+	return process, nil
 }
 
 // connQueue is the listener of net/http: connections that turned out to speak HTTP.

@@ -121,10 +121,11 @@ func TestPeerOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := checkPeerIs(conn, os.Geteuid()); err != nil {
-		t.Errorf("own process: %v", err)
+	if pid, err := checkPeerIs(conn, os.Geteuid()); err != nil || pid != os.Getpid() {
+		t.Errorf("own process %d: %d, %v", os.Getpid(), pid, err)
 	}
-	wantCode(t, checkPeerIs(conn, os.Geteuid()+1), ForeignSocket)
+	_, err = checkPeerIs(conn, os.Geteuid()+1)
+	wantCode(t, err, ForeignSocket)
 }
 
 // TestOtherBytes: neither protocol, or half of one, ends the connection and nothing else.
@@ -279,9 +280,16 @@ func TestLimitsOfRequests(t *testing.T) {
 	if f.held != 0 {
 		t.Errorf("%d bytes are held", f.held)
 	}
-	if err := f.hold(maxTensorsHeld + 1); diag.CodeOf(err) != Busy {
+	if err := f.hold(f.room() + 1); diag.CodeOf(err) != TooLarge {
+		t.Errorf("hold: %v, want %s", err, TooLarge)
+	}
+	if err := f.hold(f.room() - 1); err != nil {
+		t.Error(err)
+	}
+	if err := f.hold(2); diag.CodeOf(err) != Busy {
 		t.Errorf("hold: %v, want %s", err, Busy)
 	}
+	f.drop(f.room() - 1)
 }
 
 func TestTooManyCampaigns(t *testing.T) {

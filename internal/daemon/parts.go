@@ -16,11 +16,13 @@ import (
 const (
 	// maxTensors is the largest image of one request: as much as one tensor may have.
 	maxTensors = tensor.MaxBytes
-	// maxTensorsHeld is how many bytes of images may be in memory at once, over all requests.
-	maxTensorsHeld = 2 * maxTensors
+	// usualRoom is how many bytes requests may hold at once where nobody knows what the machine has.
+	usualRoom = 2 * maxTensors
 	// eagerImage is how much of an image is allocated before any of it has arrived. What is larger grows with what
 	// arrives, so that a length that lies costs nothing.
 	eagerImage = 64 << 20
+	// eagerHeader is the same for headers, of which most have some hundred bytes.
+	eagerHeader = 64 << 10
 )
 
 // counter counts bytes.
@@ -70,7 +72,7 @@ func readHeader(r io.Reader) ([]byte, error) {
 	case n > maxJSON:
 		return nil, diag.Errorf(TooLarge, "", "a header has %d bytes, at most %d are allowed", n, maxJSON)
 	}
-	return readGrowing(r, make([]byte, min(n, eagerImage)), int(n))
+	return readGrowing(r, make([]byte, min(n, eagerHeader)), int(n))
 }
 
 // readImage reads the image of a part. admit is asked before anything is allocated.
@@ -132,15 +134,37 @@ func freeImage(b []byte) {
 	}
 }
 
-// hold counts the bytes of images in memory; drop must be called with the same number.
+// room is how many bytes requests may hold at once: what launches on the CPU may, half of what the process may use.
+func (s *Server) room() int64 {
+	if n := s.engine.Pool.Total(); n > 0 {
+		return n
+	}
+	return usualRoom
+}
+
+// hold counts the bytes that requests hold, before they are allocated; drop must be called with the same number.
 func (s *Server) hold(n int64) error {
+	room := s.room()
+	if n > room {
+		return diag.Errorf(TooLarge, "use smaller tensors, or a larger machine",
+			"the request needs %d bytes of memory, all requests together may use %d on this machine", n, room)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held+n > maxTensorsHeld {
-		return diag.Errorf(Busy, "try again when others are done", "%d bytes of tensors are being judged", s.held)
+	if s.held > room-n {
+		return diag.Errorf(Busy, "try again when others are done",
+			"the request needs %d bytes of memory, others use %d of %d", n, s.held, room)
 	}
 	s.held += n
 	return nil
+}
+
+// lend is hold with a function that drops, once.
+func (s *Server) lend(n int64) (release func(), err error) {
+	if err := s.hold(n); err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { s.drop(n) }), nil
 }
 
 func (s *Server) drop(n int64) {

@@ -7,11 +7,12 @@ import "golang.org/x/sys/unix"
 // maxSocketPath is the longest path of a socket: sun_path has 104 bytes with the final 0.
 const maxSocketPath = 103
 
-// peerUID returns the user of the process at the other end.
-func peerUID(fd int) (int, error) {
+// peerOf returns user and number of the process at the other end.
+func peerOf(fd int) (uid, pid int, err error) {
 	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int(cred.Uid), nil
+	pid, err = unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID)
+	return int(cred.Uid), pid, err
 }

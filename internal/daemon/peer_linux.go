@@ -7,11 +7,11 @@ import "golang.org/x/sys/unix"
 // maxSocketPath is the longest path of a socket: sun_path has 108 bytes with the final 0.
 const maxSocketPath = 107
 
-// peerUID returns the user of the process at the other end.
-func peerUID(fd int) (int, error) {
+// peerOf returns user and number of the process at the other end.
+func peerOf(fd int) (uid, pid int, err error) {
 	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return int(cred.Uid), nil
+	return int(cred.Uid), int(cred.Pid), nil
 }

@@ -20,6 +20,14 @@ func ownerOf(info os.FileInfo) (uid int, known bool) {
 	return 0, false
 }
 
+// linksOf returns how many names a file has.
+func linksOf(info os.FileInfo) uint64 {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(st.Nlink)
+	}
+	return 1
+}
+
 // alive reports whether a process exists.
 func alive(pid int) bool {
 	if pid <= 0 {

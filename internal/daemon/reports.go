@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,10 +22,8 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/inspect"
-	"gpuemu/internal/oracle"
 	"gpuemu/internal/report"
 	"gpuemu/internal/store"
-	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
@@ -37,14 +34,14 @@ const kindStored = "stored"
 // source is a report to be written, with what has to be released after.
 type source struct {
 	report.Source
-	file *os.File // nil: the results are read from the store
+	spool *spool // nil: the results are read from the store
 	// original is the summary as the campaign left it, where the source has fewer results.
 	original *verdict.Summary
 }
 
 func (s *source) close() {
-	if s.file != nil {
-		s.file.Close()
+	if s.spool != nil {
+		s.spool.close()
 	}
 }
 
@@ -65,7 +62,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", req.Env)
 	if err != nil {
 		return err
 	}
@@ -119,40 +116,19 @@ func renderer(req *wire.ReportRequest, p campaign.Project) (func(io.Writer, repo
 		cut(req.Format, 40))
 }
 
-// spool writes a document to a file first, so that an error in the middle is still an error and nothing is kept in
-// memory.
+// spool writes a document completely before it is sent, so that an error in the middle is still an error.
 func (s *Server) spool(w http.ResponseWriter, mediaType string, fill func(io.Writer) error) error {
-	f, err := s.tempFile()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	buffered := bufio.NewWriterSize(f, 1<<16)
+	kept := &spool{dir: s.runDir}
+	defer kept.close()
+	buffered := bufio.NewWriterSize(kept, 1<<16)
 	if err := errors.Join(fill(buffered), buffered.Flush()); err != nil {
 		return err
 	}
-	size, err := f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return fmt.Errorf("spool: %w", err)
-	}
 	w.Header().Set("Content-Type", mediaType)
-	w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
+	w.Header().Set("Content-Length", strconv.FormatInt(kept.size, 10))
 	w.WriteHeader(http.StatusOK)
-	_, _ = io.Copy(w, io.NewSectionReader(f, 0, size)) // a peer that is gone needs no answer
+	_, _ = io.Copy(w, kept.reader()) // a peer that is gone needs no answer
 	return nil
-}
-
-// tempFile returns an open file without a name.
-func (s *Server) tempFile() (*os.File, error) {
-	f, err := os.CreateTemp(s.runDir, "spool-*")
-	if err != nil {
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	if err := os.Remove(f.Name()); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("spool: %w", err)
-	}
-	return f, nil
 }
 
 // reportSource finds the results that a report is about.
@@ -181,11 +157,15 @@ func (s *Server) newest(
 	if i := slices.IndexFunc(list, func(c store.Campaign) bool { return wanted(&c) }); i >= 0 {
 		return &list[i], nil
 	}
+	return nil, noCampaign(p, what)
+}
+
+func noCampaign(p campaign.Project, what string) error {
 	of := ""
 	if p.Config != nil {
 		of = " of " + p.Config.Path
 	}
-	return nil, diag.Errorf(NoCampaign, "run gpuemu test or gpuemu ci first", "there is no %s%s in the store", what, of)
+	return diag.Errorf(NoCampaign, "run gpuemu test or gpuemu ci first", "there is no %s%s in the store", what, of)
 }
 
 // complete reports whether a campaign may stand for its project: a whole, finished run of test or ci.
@@ -215,18 +195,19 @@ func (s *Server) campaignSource(ctx context.Context, c *store.Campaign) (*source
 		out.Notes = append(out.Notes, fmt.Sprintf("%d older results of this campaign were removed to save room", c.Pruned))
 	}
 	out.Summary.Complete = c.State == store.Finished
+	if out.Notes, err = s.noteLosses(ctx, c.Started, out.Notes); err != nil {
+		out.close()
+		return nil, err
+	}
 	return out, nil
 }
 
-// snapshot copies results to a file, so that a report may go through them several times while others come in.
+// snapshot copies results, so that a report may go through them several times while others come in.
 func (s *Server) snapshot(each func(func(*verdict.Result) error) error, sum verdict.Summary) (*source, error) {
-	f, err := s.tempFile()
-	if err != nil {
-		return nil, err
-	}
+	kept := &spool{dir: s.runDir}
 	var tally verdict.Tally
-	out := bufio.NewWriterSize(f, 1<<16)
-	err = each(func(r *verdict.Result) error {
+	out := bufio.NewWriterSize(kept, 1<<16)
+	err := each(func(r *verdict.Result) error {
 		text, err := encodeResult(r)
 		if err != nil {
 			return err
@@ -236,18 +217,13 @@ func (s *Server) snapshot(each func(func(*verdict.Result) error) error, sum verd
 		return err
 	})
 	if err = errors.Join(err, out.Flush()); err != nil {
-		f.Close()
+		kept.close()
 		return nil, err
 	}
-	size, err := f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("spool: %w", err)
-	}
 	sum.Counts, sum.Ops = tally.Counts(), tally.Ops()
-	return &source{file: f, Source: report.Source{Version: s.opt.Version, Summary: sum,
+	return &source{spool: kept, Source: report.Source{Version: s.opt.Version, Summary: sum,
 		Each: func(yield func(*verdict.Result) error) error {
-			dec := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<16))
+			dec := json.NewDecoder(bufio.NewReaderSize(kept.reader(), 1<<16))
 			for dec.More() {
 				var r verdict.Result
 				if err := dec.Decode(&r); err != nil {
@@ -259,33 +235,6 @@ func (s *Server) snapshot(each func(func(*verdict.Result) error) error, sum verd
 			}
 			return nil
 		}}}, nil
-}
-
-// storedSource are all results of a project, or those of the last hours, newest first.
-func (s *Server) storedSource(ctx context.Context, p campaign.Project, req *wire.ReportRequest) (*source, error) {
-	since, err := s.since(req.SinceHours)
-	if err != nil {
-		return nil, err
-	}
-	key := projectKey(p)
-	campaigns := map[string]bool{}
-	each := func(yield func(*verdict.Result) error) error {
-		return s.store.Find(ctx, store.Filter{Since: since}, func(f *store.Found) error {
-			if key != "" && f.ConfigPath != key {
-				return nil
-			}
-			campaigns[f.Campaign] = true
-			return yield(&f.Result)
-		})
-	}
-	out, err := s.snapshot(each, verdict.Summary{Kind: kindStored, Project: projectName(p), Complete: true,
-		Started: s.opt.Now().UTC()})
-	if err != nil {
-		return nil, err
-	}
-	out.Summary.Planned = out.Summary.Total
-	out.Notes = append(out.Notes, fmt.Sprintf("stored results of %d campaigns, newest first", len(campaigns)))
-	return out, nil
 }
 
 // comparison is what a request asks to compare with.
@@ -391,7 +340,7 @@ func (s *Server) countRegressions(
 
 // saveBaseline handles POST /v1/baselines.
 func (s *Server) saveBaseline(ctx context.Context, req *wire.BaselineRequest) (*wire.BaselineReply, error) {
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", req.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -458,6 +407,10 @@ func (s *Server) comparable(ctx context.Context, p campaign.Project, id string, 
 	if err != nil {
 		return nil, err
 	}
+	if p.Config != nil && c.ConfigPath != p.Config.Path {
+		return nil, diag.Errorf(NoCampaign, "send the configuration that it was run with",
+			"campaign %s is one of %s, not of %s", c.ID, cut(c.ConfigPath, 200), cut(p.Config.Path, 200))
+	}
 	return s.campaignSource(ctx, c)
 }
 
@@ -496,7 +449,7 @@ func (s *Server) baselines(r *http.Request) (*wire.BaselinesReply, error) {
 
 // diff handles POST /v1/diff.
 func (s *Server) diff(ctx context.Context, req *wire.DiffRequest) (*wire.DiffReply, error) {
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", req.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -530,22 +483,23 @@ func (s *Server) coverage(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(w, r, &req); err != nil {
 		return err
 	}
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", nil)
 	if err != nil {
 		return err
 	}
 	if p.Config == nil {
 		return diag.Errorf(BadRequest, "send config", "coverage needs a gpuemu.toml to know what could be exercised")
 	}
-	each := func(yield func(*verdict.Result) error) error {
-		return s.store.Find(r.Context(), store.Filter{}, func(f *store.Found) error {
-			if f.ConfigPath != p.Config.Path {
-				return nil
-			}
-			return yield(&f.Result)
+	each := func(yield func(*verdict.Profile) error) error {
+		return s.store.Profiles(r.Context(), store.Filter{ConfigPath: p.Config.Path}, func(found *store.Profiled) error {
+			return yield(found.Profile)
 		})
 	}
-	c, err := report.Cover(each, coverageOps(p.Config))
+	ops, err := coverageOps(p.Config)
+	if err != nil {
+		return err
+	}
+	c, err := report.Cover(each, ops)
 	if err != nil {
 		return err
 	}
@@ -560,34 +514,30 @@ func (s *Server) coverage(w http.ResponseWriter, r *http.Request) error {
 	return diag.Errorf(BadRequest, "use text, json or codecov", "there is no coverage format %q", cut(req.Format, 40))
 }
 
-// coverageOps says what of a configuration could be exercised.
-func coverageOps(cfg *config.Config) []report.CoverageOp {
+// coverageOps says what of a configuration could be exercised: what a campaign would choose from.
+func coverageOps(cfg *config.Config) ([]report.CoverageOp, error) {
 	var out []report.CoverageOp
 	for _, op := range cfg.Subjects() {
-		c := report.CoverageOp{Name: op.Name, Candidate: op.Executable(), Reference: op.Reference}
-		dtypes, layouts, values := op.DTypes, op.Layouts, op.Values
-		if len(dtypes) == 0 {
-			dtypes = cfg.Validation.DTypes
+		o, err := campaign.Resolve(cfg, op.Name)
+		if err != nil {
+			return nil, err
 		}
-		if len(layouts) == 0 {
-			layouts = cfg.Validation.Layouts
-		}
-		if op.Mode == config.Emulate && !op.Kernel.NamesStrides() {
-			layouts = []tensor.Layout{tensor.Contiguous}
-		}
-		if values == "" {
-			values = cfg.Validation.Values
-		}
-		for _, d := range dtypes {
+		c := report.CoverageOp{Name: o.Name, Candidate: o.Candidate, Reference: op.Reference, Values: valuesOf(o.Values),
+			Tiles: map[string]int{}}
+		for _, d := range o.DTypes {
 			c.DTypes = append(c.DTypes, d.String())
 		}
-		for _, l := range layouts {
+		for _, l := range o.Layouts {
 			c.Layouts = append(c.Layouts, l.String())
 		}
-		c.Values, c.Tiles = valuesOf(values), tilesOf(op)
+		for i := range o.Schema.Dims {
+			if d := &o.Schema.Dims[i]; d.Tile > 0 {
+				c.Tiles[d.Name] = d.Tile
+			}
+		}
 		out = append(out, c)
 	}
-	return out
+	return out, nil
 }
 
 // valuesOf are the distributions that a setting draws from: mixed draws from all of them.
@@ -603,27 +553,4 @@ func valuesOf(setting string) []string {
 		}
 	}
 	return out
-}
-
-// tilesOf are the usual block sizes along the dimensions of an op's schema, nil where they are not known.
-func tilesOf(op *config.Op) map[string]int {
-	schema := op.Schema
-	if schema == nil {
-		name := op.SchemaName
-		if name == "" {
-			name = op.Name
-		}
-		entry, ok := oracle.Lookup(name)
-		if !ok {
-			return nil
-		}
-		schema = entry.Schema
-	}
-	tiles := map[string]int{}
-	for i := range schema.Dims {
-		if schema.Dims[i].Tile > 0 {
-			tiles[schema.Dims[i].Name] = schema.Dims[i].Tile
-		}
-	}
-	return tiles
 }

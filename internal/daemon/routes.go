@@ -33,6 +33,13 @@ const (
 // which fit many times.
 const maxJSON = 16 << 20
 
+const (
+	// smallJSON is the size of bodies that nobody counts.
+	smallJSON = 64 << 10
+	// jsonBytes is how many bytes are in memory for one of a JSON body: "[],[],…" has a slice for three of them.
+	jsonBytes = 16
+)
+
 // route is one line of the API: what the mux and the OpenAPI document are made of.
 type route struct {
 	method, path string
@@ -86,6 +93,8 @@ func routes() []route {
 			request: wire.CoverageRequest{}, responseType: textType, handle: (*Server).coverage},
 		{method: "POST", path: "/v1/failures", summary: "Stored failures, newest first",
 			request: wire.FailuresRequest{}, response: wire.FailuresReply{}, handle: post((*Server).failures)},
+		{method: "POST", path: "/v1/failures/clear", summary: "Forget stored failures of a project",
+			request: wire.ClearRequest{}, response: wire.ClearReply{}, handle: post((*Server).clear)},
 		{method: "POST", path: "/v1/results", summary: "Stored results, newest first",
 			request: wire.ResultsRequest{}, response: wire.FailuresReply{}, handle: post((*Server).results)},
 		{method: "POST", path: "/v1/baselines", summary: "Store the results of a campaign under a tag",
@@ -177,9 +186,18 @@ func (s *Server) Handler() http.Handler {
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
 		defer context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })()
-		out := &tracked{ResponseWriter: w}
+		out := &tracked{ResponseWriter: w, server: s, body: s.paced(w, r)}
+		r = r.WithContext(ctx)
+		if out.body != nil {
+			r.Body = out.body
+		}
+		conn, _ := ctx.Value(peerKey{}).(*peerConn)
+		conn.serve()
+		defer conn.await()
+		defer out.body.after(w)
+		defer func() { s.drop(out.held) }()
 		defer s.rescue(out, r)
-		s.mux.ServeHTTP(out, r.WithContext(ctx))
+		s.mux.ServeHTTP(out, r)
 	})
 }
 
@@ -218,16 +236,39 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // tracked remembers whether the answer has begun.
 type tracked struct {
 	http.ResponseWriter
-	sent bool
+	server *Server
+	body   *pacedBody // of the request; nil: it has none, or needs no limits
+	held   int64      // bytes for the body
+	sent   bool
+}
+
+// hold counts the memory of a JSON body of n bytes, -1 where that is not known, until the request ends.
+func (t *tracked) hold(n int64) error {
+	if n < 0 {
+		n = maxJSON
+	}
+	if n *= jsonBytes; n <= jsonBytes*smallJSON {
+		return nil
+	}
+	err := t.server.hold(n)
+	if err == nil {
+		t.held += n
+	}
+	return err
 }
 
 func (t *tracked) WriteHeader(status int) {
+	if !t.sent {
+		t.body.before(t.Header(), status)
+	}
 	t.sent = true
 	t.ResponseWriter.WriteHeader(status)
 }
 
 func (t *tracked) Write(b []byte) (int, error) {
-	t.sent = true
+	if !t.sent {
+		t.WriteHeader(http.StatusOK)
+	}
 	return t.ResponseWriter.Write(b)
 }
 
@@ -269,6 +310,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	if r.ContentLength > maxJSON { // said at once, not after reading what cannot be right
 		return diag.Errorf(TooLarge, "", "the body has more than %d bytes", maxJSON)
 	}
+	if t, ok := w.(*tracked); ok {
+		if err := t.hold(r.ContentLength); err != nil {
+			return err
+		}
+	}
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxJSON))
 	err := dec.Decode(into)
 	if err == nil {
@@ -283,6 +329,8 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 	switch {
 	case errors.As(err, &tooLarge):
 		return diag.Errorf(TooLarge, "", "the body has more than %d bytes", tooLarge.Limit)
+	case diag.CodeOf(err) == TooSlow:
+		return err
 	case errors.Is(err, io.EOF):
 		return diag.Errorf(BadRequest, "send a JSON object", "the request has no body")
 	}
@@ -292,8 +340,11 @@ func readJSON(w http.ResponseWriter, r *http.Request, into any) error {
 
 // sendJSON answers with a JSON document.
 func sendJSON(w http.ResponseWriter, code int, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
+	var text []byte
+	var err error
+	if list, ok := value.(*wire.FailuresReply); ok { // of results that are JSON already, none is parsed again
+		text = list.Text()
+	} else if text, err = json.Marshal(value); err != nil {
 		return fmt.Errorf("reply %T: %w", value, err)
 	}
 	w.Header().Set("Content-Type", jsonType)

@@ -57,6 +57,7 @@ func (s *Server) reserve() error {
 func (s *Server) release() {
 	s.mu.Lock()
 	s.slots--
+	s.used = s.opt.Now()
 	s.mu.Unlock()
 	s.work.Done()
 }
@@ -74,6 +75,11 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 	creq, err := s.campaignRequest(ctx, req)
 	if err != nil {
 		return nil, err
+	}
+	if req.Kind != campaign.KindFuzz { // fuzz promises the command of every failure instead
+		creq.Conclude = func(ctx context.Context, sum *verdict.Summary) error {
+			return s.guarded(func() error { return s.group(ctx, creq.Project, sum) })
+		}
 	}
 	if err := s.reserve(); err != nil {
 		return nil, err
@@ -102,7 +108,7 @@ func (s *Server) launch(ctx context.Context, req *wire.RunRequest) (_ *run, err 
 		project: projectName(creq.Project), started: s.opt.Now(), feed: events, ended: make(chan struct{})}
 	events.campaign, events.plan = prepared.ID, prepared.Planned
 	if creq.Resume != nil {
-		_, err = s.store.Resume(ctx, r.id, alive)
+		_, err = s.store.Resume(ctx, r.id)
 	}
 	if err == nil {
 		err = s.register(r)
@@ -301,7 +307,7 @@ func (s *Server) campaignInfo(ctx context.Context, id string) (*wire.CampaignInf
 	if err != nil {
 		return nil, err
 	}
-	info, err := s.describe(c)
+	info, err := s.describe(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +315,7 @@ func (s *Server) campaignInfo(ctx context.Context, id string) (*wire.CampaignInf
 }
 
 // describe is a campaign of the store with what is known of it here.
-func (s *Server) describe(c *store.Campaign) (*wire.CampaignInfo, error) {
+func (s *Server) describe(ctx context.Context, c *store.Campaign) (*wire.CampaignInfo, error) {
 	info := &wire.CampaignInfo{ID: c.ID, Kind: c.Kind, Project: c.Project, Config: c.ConfigPath, Seed: wire.Seed(c.Seed),
 		Shard: c.Shard, State: c.State, Planned: c.Planned, Started: c.Started, PID: c.PID}
 	if !c.Finished.IsZero() {
@@ -326,8 +332,14 @@ func (s *Server) describe(c *store.Campaign) (*wire.CampaignInfo, error) {
 	if here := s.running(c.ID); here != nil {
 		now := here.feed.now().progress
 		info.State, info.Done, info.Planned, info.Failed = store.Running, now.Done, now.Planned, now.Failed
+		return info, nil
 	}
-	return info, nil
+	if c.Summary != nil {
+		return info, nil
+	}
+	var err error // its process was killed, or is another one: what is stored counts
+	info.Done, info.Failed, err = s.store.Stored(ctx, c.ID)
+	return info, err
 }
 
 // campaigns handles GET /v1/campaigns.
@@ -351,7 +363,7 @@ func (s *Server) campaigns(r *http.Request) (*wire.CampaignsReply, error) {
 	}
 	reply := &wire.CampaignsReply{Campaigns: []wire.CampaignInfo{}}
 	for i := range list {
-		info, err := s.describe(&list[i])
+		info, err := s.describe(r.Context(), &list[i])
 		if err != nil {
 			return nil, err
 		}

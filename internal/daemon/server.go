@@ -7,6 +7,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
+	"gpuemu/internal/nng"
 	"gpuemu/internal/store"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/wire"
 )
 
 // This file implements the server's life and what its handlers share.
@@ -37,12 +41,17 @@ type Options struct {
 	Now     func() time.Time
 	Memory  int64  // bytes for all launches on the CPU together; 0: half of what the process may use
 	Python  string // interpreter where neither the op, the project nor the request names one
+	// Idle is how long a daemon that was started on demand waits for work before it ends; 0: it was started by hand, and
+	// stays. After is the clock it waits by; nil: time.After.
+	Idle   time.Duration
+	After  func(time.Duration) <-chan time.Time
+	Config string // gpuemu.toml of protocol v1, whose requests name none; "": that of the working directory
 }
 
 // Server answers requests. It is safe for concurrent use.
 //
-// Its goroutines: one per running campaign, which alone writes to that campaign's feed; and those of net/http and nng,
-// one per connection or request.
+// Its goroutines: one per running campaign, which alone writes to that campaign's feed; those of net/http and nng, one
+// per connection or request; and, where it was started on demand, one that waits for the end of work.
 type Server struct {
 	opt     Options
 	store   *store.Store
@@ -54,8 +63,10 @@ type Server struct {
 	configs config.Cache
 	images  tensor.Images // of submissions
 	patience
-	machines chan struct{} // has an element for each launch that is executed
-	kernels  programs      // of launches
+	onSocket    *peers           // connections
+	environment wire.Environment // of this process
+	machines    chan struct{}    // has an element for each launch that is executed
+	kernels     programs         // of launches
 
 	ctx  context.Context // ends when the server is to stop; requests and campaigns end with it
 	stop context.CancelCauseFunc
@@ -65,13 +76,15 @@ type Server struct {
 	closed bool            // guarded by mu: no new work
 	runs   map[string]*run // guarded by mu: running campaigns
 	slots  int             // guarded by mu: campaigns running or being prepared
-	held   int64           // guarded by mu: bytes of submitted tensors in memory
+	active int             // guarded by mu: requests
+	used   time.Time       // guarded by mu: when the last request or campaign ended
+	held   int64           // guarded by mu: bytes that requests hold
 	once   sync.Once       // of Close
 	err    error           // of Close
 }
 
 // patience is how long peers may take: the constants, except in tests.
-type patience struct{ first, header time.Duration }
+type patience struct{ first, header, body time.Duration }
 
 // errStopping is why work ends when the server does.
 var errStopping = fmt.Errorf("the daemon is stopping: %w", context.Canceled)
@@ -84,6 +97,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -102,22 +118,31 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err := checkOwner(o.Home); err != nil {
 		return nil, err
 	}
-	st, err := store.Open(ctx, filepath.Join(o.Home, "db"), store.Options{Now: o.Now})
+	st, err := store.OpenReadable(ctx, filepath.Join(o.Home, "db"), store.Options{Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
 	runDir, err := makeRunDir(o.Home)
+	if err != nil && (st.Unwritable() != nil || errors.Is(err, syscall.ENOSPC)) {
+		runDir, err = os.MkdirTemp("", "gpuemu-run-") // questions are answered without a place at home
+	}
 	if err != nil {
 		return nil, errors.Join(err, st.Close())
 	}
 	s := &Server{opt: o, store: st, runDir: runDir, started: o.Now(), runs: map[string]*run{},
-		patience: patience{firstBytes, headerTimeout}, machines: make(chan struct{}, runtime.GOMAXPROCS(0))}
-	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now, Pool: emulation.NewPool(o.Memory)}
+		used: o.Now(), environment: wire.EnvironmentOf(os.Environ()),
+		patience: patience{firstBytes, headerTimeout, nng.Patience}, onSocket: newPeers(maxConnections, maxOfProcess),
+		machines: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	s.engine = &campaign.Engine{Store: st, RunDir: runDir, Python: o.Python, Now: o.Now, Pool: emulation.NewPool(o.Memory),
+		Hold: s.lend}
+	s.engine.Emulator = s
 	s.ctx, s.stop = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.mux = s.newMux()
 	s.v1 = &v1Handler{engine: s.engine, project: s.v1Project, started: s.started, version: o.Version, now: o.Now,
 		shutdown: s.shut, log: o.Log}
-	if gone, err := st.Interrupt(ctx, alive); err != nil {
+	if gone, err := st.Interrupt(ctx); store.Unwritable(err) {
+		o.Log.Warn("the store cannot be written to", "error", err)
+	} else if err != nil {
 		return nil, errors.Join(err, s.Close())
 	} else if len(gone) > 0 {
 		o.Log.Warn("campaigns of a process that died are interrupted", "campaigns", gone)
@@ -193,30 +218,61 @@ func (s *Server) enter() bool {
 	if s.closed {
 		return false
 	}
+	s.active++
 	s.work.Add(1)
 	return true
 }
 
-func (s *Server) leave() { s.work.Done() }
+func (s *Server) leave() {
+	s.mu.Lock()
+	s.active--
+	s.used = s.opt.Now()
+	s.mu.Unlock()
+	s.work.Done()
+}
+
+// retire ends a server that was started on demand when nobody has wanted anything of it for long enough. It is a
+// goroutine of ListenAndServe.
+func (s *Server) retire() {
+	for left := s.idleLeft(); left > 0; left = s.idleLeft() {
+		select {
+		case <-s.opt.After(left):
+		case <-s.ctx.Done():
+			return
+		}
+	}
+	s.opt.Log.Info("nobody has wanted anything of the daemon, which was started on demand", "for", s.opt.Idle)
+	s.shut()
+}
+
+// idleLeft is how long the server may still have nothing to do. Where that is over no new work is let in, so that no
+// request meets a server that ends.
+func (s *Server) idleLeft() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.active > 0 || s.slots > 0 {
+		return s.opt.Idle
+	}
+	left := s.opt.Idle - s.opt.Now().Sub(s.used)
+	s.closed = s.closed || left <= 0
+	return left
+}
 
 // applying returns the gpuemu.toml that a client means: the file at a path or, where a directory is named, the one that
-// applies there. "" is none. That a directory has none is no error: operators of the catalogue need none.
-func applying(path string) (string, error) {
+// applies there. "" is none. That a directory has none is no error: operators of the catalogue need none. The home
+// directory, which bounds the search, is the caller's.
+func applying(path string, env wire.Environment) (string, error) {
 	if path == "" {
 		return "", nil
 	}
 	if !filepath.IsAbs(path) {
 		return "", diag.Errorf(BadRequest, "send an absolute path", "config %q is not an absolute path", path)
 	}
-	path = filepath.Clean(path)
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return path, nil // whoever loads it says what is wrong
+	user := env["HOME"]
+	if env == nil {
+		user, _ = os.UserHomeDir() // no home, no search above the directory
 	}
-	user, err := os.UserHomeDir()
-	if err != nil {
-		user = "" // no home, no search above the directory
-	}
-	found, err := config.Find(path, user)
+	found, err := config.Applying(path, user)
 	if diag.CodeOf(err) == config.NotFound {
 		return "", nil
 	}
@@ -224,10 +280,14 @@ func applying(path string) (string, error) {
 }
 
 // project is the project that a request is about, by the path it sends (see applying). The file is read each time, and
-// parsed where it has changed.
-func (s *Server) project(path, python string) (campaign.Project, error) {
-	p := campaign.Project{Python: python}
-	path, err := applying(path)
+// parsed where it has changed. What it executes has the interpreter and the environment of the caller; of a client that
+// sends none, those that this process was started with.
+func (s *Server) project(path, python string, env wire.Environment) (campaign.Project, error) {
+	if env == nil {
+		env = s.environment
+	}
+	p := campaign.Project{Python: python, Env: env.List()}
+	path, err := applying(path, env)
 	if path == "" || err != nil {
 		return p, err
 	}
@@ -239,16 +299,16 @@ func (s *Server) project(path, python string) (campaign.Project, error) {
 	return p, nil
 }
 
-// v1Project is project for protocol v1, whose requests name none: "" is the gpuemu.toml that applies where the daemon
-// started, if there is one.
+// v1Project is project for protocol v1, whose requests name none: "" is the gpuemu.toml that the daemon was started
+// with, else the one that applies where it started, if there is one.
 func (s *Server) v1Project(path string) (campaign.Project, error) {
-	if path == "" {
+	if path = cmp.Or(path, s.opt.Config); path == "" {
 		var err error
 		if path, err = os.Getwd(); err != nil {
 			return campaign.Project{}, diag.Errorf(config.Unreadable, "", "working directory: %w", err)
 		}
 	}
-	return s.project(path, "")
+	return s.project(path, "", nil)
 }
 
 // serveV1 answers one message of protocol v1.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"gpuemu/internal/diag"
 )
@@ -22,7 +24,28 @@ type sharedFile struct {
 	size int64 // when it was opened
 }
 
-const sharedHint = "make a regular file of your own, mode 0600, for this purpose alone"
+// sharedPrefix is how the names of shared files begin. No other file can be named: whoever may send requests can have
+// none written over, and none read.
+const sharedPrefix = "gpuemu-shared-"
+
+const sharedHint = "make a regular file of your own, mode 0600, for this purpose alone: " + sharedPrefix +
+	"* in /dev/shm or a directory for temporary files"
+
+// sharedDirs are the directories of shared files: memory, and those for temporary files. Whoever else may write there
+// can change no file of ours.
+func sharedDirs() []string {
+	return []string{"/dev/shm", filepath.Clean(os.TempDir()), "/tmp", "/var/tmp"}
+}
+
+// checkShared refuses a path that does not name a shared file. What is behind it, a link for example, is not looked at.
+func checkShared(path string) error {
+	dir, name := filepath.Split(path)
+	if filepath.Clean(path) != path || !strings.HasPrefix(name, sharedPrefix) ||
+		!slices.Contains(sharedDirs(), filepath.Clean(dir)) {
+		return diag.Errorf(BadShared, sharedHint, "%q is no shared file", cut(path, 200))
+	}
+	return nil
+}
 
 // openShared opens a file that a client names. Only somebody who could open it as well may do so: peers on the socket
 // have our user, others are refused.
@@ -32,6 +55,9 @@ func openShared(ctx context.Context, path string, write bool) (*sharedFile, erro
 	}
 	if !filepath.IsAbs(path) {
 		return nil, diag.Errorf(BadShared, "send an absolute path", "shared %q is not an absolute path", cut(path, 200))
+	}
+	if err := checkShared(path); err != nil {
+		return nil, err
 	}
 	mode := os.O_RDONLY
 	if write {
@@ -59,6 +85,9 @@ func usable(path string, info os.FileInfo) error {
 	}
 	if uid, known := ownerOf(info); known && uid != os.Geteuid() {
 		return diag.Errorf(BadShared, sharedHint, "%s belongs to another user (%d, you are %d)", path, uid, os.Geteuid())
+	}
+	if n := linksOf(info); n > 1 {
+		return diag.Errorf(BadShared, sharedHint, "%s has %d names: it is another file as well", path, n)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return diag.Errorf(BadShared, "chmod 600 "+path, "others may write to %s (mode %o)", path, mode)

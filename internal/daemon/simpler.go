@@ -20,11 +20,11 @@ func (s *Server) shrinkStep(_ context.Context, req *wire.ShrinkRequest) (*wire.S
 	if len(req.Tried) > maxTried {
 		return nil, diag.Errorf(BadRequest, fmt.Sprintf("at most %d", maxTried), "%d cases were tried", len(req.Tried))
 	}
-	p, err := s.project(req.Config, "")
+	p, err := s.project(req.Config, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	step := campaign.Simpler{Tried: req.Tried, Strategy: req.Strategy, MaxIters: req.MaxIters}
+	step := campaign.Simpler{Tried: req.Tried, Strategy: req.Strategy, MaxIters: req.MaxIters, AnyDType: req.AnyDType}
 	if step.Case, err = opspec.ParseCase(req.Case); err != nil {
 		return nil, err
 	}

@@ -139,7 +139,9 @@ type desk struct {
 	judging  *campaign.Judging
 	first    *wire.SubmitHeader // whose configuration, op and interpreter the others have by default
 	parts    []*submittedPart
-	projects map[[2]string]campaign.Project
+	kept     int64                          // bytes held for results
+	projects map[[3]string]campaign.Project // by path, interpreter and environment
+	env      string                         // of first
 	files    map[string]*sharedFile
 	taken    map[string][]span // of the files, by parts before; in order
 	free     chan struct{}     // has room for another judgement
@@ -173,7 +175,7 @@ func insert(list []span, s span) (_ []span, other *span) {
 }
 
 func (s *Server) newDesk(ctx context.Context) *desk {
-	return &desk{s: s, ctx: ctx, judging: s.engine.NewJudging(), projects: map[[2]string]campaign.Project{},
+	return &desk{s: s, ctx: ctx, judging: s.engine.NewJudging(), projects: map[[3]string]campaign.Project{},
 		files: map[string]*sharedFile{}, taken: map[string][]span{}, free: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		work: make(chan func())}
 }
@@ -205,6 +207,7 @@ func (d *desk) wait() {
 // close gives back what the desk holds. It waits for what is being judged.
 func (d *desk) close() {
 	d.wait()
+	d.s.drop(d.kept)
 	d.judging.Close()
 	for _, f := range d.files {
 		f.Close()
@@ -220,6 +223,11 @@ func (d *desk) take(header []byte, body io.Reader) error {
 	if err := d.ctx.Err(); err != nil {
 		return err
 	}
+	// Of a part a result is kept that is no longer than what the client says of it, and some numbers.
+	if err := d.s.hold(int64(len(header))); err != nil {
+		return err
+	}
+	d.kept += int64(len(header))
 	d.free <- struct{}{} // before the image is read: no more images are in memory than are judged
 	var held int64
 	var image []byte
@@ -273,16 +281,22 @@ func (d *desk) open(header, image []byte, hold func(int64) error) (
 	if err := json.Unmarshal(header, h); err != nil {
 		return nil, none, nil, diag.Errorf(BadRequest, submitHint, "the header is not a submission: %w", err)
 	}
+	env := d.env
+	if h.Env != nil || d.first == nil {
+		env = fmt.Sprint(h.Env == nil) + strings.Join(h.Env.List(), "\x00")
+	} else {
+		h.Env = d.first.Env
+	}
 	if d.first == nil {
-		d.first = h
+		d.first, d.env = h, env
 	} else if err := d.inherit(h); err != nil {
 		return nil, none, nil, err
 	}
-	key := [2]string{h.Config, h.Python}
+	key := [3]string{h.Config, h.Python, env}
 	project, ok := d.projects[key]
 	if !ok {
 		var err error
-		if project, err = d.s.project(h.Config, h.Python); err != nil {
+		if project, err = d.s.project(h.Config, h.Python, h.Env); err != nil {
 			return nil, none, nil, err
 		}
 		d.projects[key] = project
@@ -392,7 +406,7 @@ func submission(h *wire.SubmitHeader, image []byte, images *tensor.Images) (*cam
 	var err error
 	if h.DType != "" {
 		if sub.DType, err = dtype.Parse(h.DType); err != nil {
-			return nil, err
+			return nil, badName(err)
 		}
 	}
 	if sub.Store, err = storedBy(h.Store); err != nil {

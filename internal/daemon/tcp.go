@@ -43,7 +43,8 @@ func (s *Server) ListenTCP(ctx context.Context, o TCPOptions) (net.Addr, error) 
 		return nil, diag.Errorf(Stopping, "", "the daemon is stopping")
 	}
 	server := s.httpServer(withToken(o.Token, s.Handler()))
-	secure := tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
+	places := remotePeers{l, newPeers(maxRemote, maxOfAddress)}
+	secure := tls.NewListener(places, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS13,
 		NextProtos: []string{"http/1.1"}})
 	s.opt.Log.Info("daemon listens", "address", l.Addr().String())
 	go func() {
@@ -69,7 +70,10 @@ func withToken(token string, h http.Handler) http.Handler {
 		given, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		got := sha256.Sum256([]byte(given))
 		if !ok || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			// Nothing of the body is read, and nobody waits for it.
+			w.Header().Set("Connection", "close")
 			w.Header().Set("WWW-Authenticate", "Bearer")
+			defer (&pacedBody{}).after(w)
 			sendError(w, diag.Errorf(Unauthorised, "send Authorization: Bearer TOKEN", "the request has no valid token"))
 			return
 		}

@@ -29,6 +29,9 @@ const (
 	// maxV1TensorBytes is the most bytes of tensors in one reply, before base64: v1 cannot stream, the whole reply lies
 	// in memory on both sides, and nng.MaxMessage is 1 GiB.
 	maxV1TensorBytes = 512 << 20
+	// v1Bytes is how many bytes are in memory for one of a message: itself, the strings of its JSON, and what they are
+	// in base64 for.
+	v1Bytes = 3
 )
 
 // v1Handler answers the requests of protocol v1. It may be used by several goroutines; no request waits for another one
@@ -61,7 +64,9 @@ func (h *v1Handler) serve(ctx context.Context, body []byte) (reply []byte) {
 		answer, err = h.answer(ctx, req)
 	}
 	if err != nil {
-		answer = h.refusal(err)
+		refusal := h.refusal(err)
+		refusal.Message = cut(refusal.Message, maxErrorText)
+		answer = refusal
 	}
 	reply, err = wire.EncodeV1(answer)
 	if err != nil {

@@ -233,3 +233,18 @@ func TestV1Vanished(t *testing.T) {
 		t.Errorf("v1Diffs = %+v", got)
 	}
 }
+
+// TestV1Config: requests of protocol v1 name no project; theirs is the one that the daemon was started with.
+func TestV1Config(t *testing.T) {
+	f := newFixture(t)
+	f.opt.Config = f.config
+	t.Chdir(t.TempDir())
+	p, err := f.v1Project("")
+	if err != nil || p.Config == nil || p.Config.Path != f.config {
+		t.Errorf("v1Project = %+v, %v, want the configuration %s", p, err, f.config)
+	}
+	f.opt.Config = ""
+	if p, err = f.v1Project(""); err != nil || p.Config != nil {
+		t.Errorf("v1Project without one = %+v, %v, want none", p, err)
+	}
+}

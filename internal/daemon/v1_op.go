@@ -122,7 +122,7 @@ func (h *v1Handler) getTestCase(ctx context.Context, r wire.V1GetTestCase) (wire
 	if err != nil {
 		return nil, err
 	}
-	cases, err := v1Cases(ctx, fc, r.FuzzConfig.Seed, 1)
+	cases, err := h.cases(ctx, fc, r.FuzzConfig.Seed, 1)
 	if err != nil {
 		return nil, err
 	}
@@ -138,16 +138,18 @@ func (h *v1Handler) getTestBatch(ctx context.Context, r wire.V1GetTestBatch) (wi
 		return nil, v1Error(wire.V1InvalidRequest, "Invalid request: count: %d cases asked for, at most %d are allowed",
 			r.Count, maxV1Cases)
 	}
-	cases, err := v1Cases(ctx, fc, r.FuzzConfig.Seed, int(r.Count))
+	cases, err := h.cases(ctx, fc, r.FuzzConfig.Seed, int(r.Count))
 	if err != nil {
 		return nil, err
 	}
 	return wire.V1TestBatch{Cases: cases}, nil
 }
 
-// v1Cases makes the first cases of a master seed. Strides are those that the published fuzzer writes beside contiguous
+// cases makes the first cases of a master seed. Strides are those that the published fuzzer writes beside contiguous
 // data.
-func v1Cases(ctx context.Context, fc gen.FuzzConfig, master uint64, count int) ([]wire.V1TestCaseData, error) {
+func (h *v1Handler) cases(
+	ctx context.Context, fc gen.FuzzConfig, master uint64, count int,
+) ([]wire.V1TestCaseData, error) {
 	var out []wire.V1TestCaseData
 	total := 0
 	for i := range count {
@@ -166,6 +168,13 @@ func v1Cases(ctx context.Context, fc gen.FuzzConfig, master uint64, count int) (
 				return nil, v1Error(wire.V1InvalidRequest, "Invalid request: %d cases have more than %d bytes, which one reply "+
 					"cannot hold: the first %d fit; ask for fewer cases at a time, or for smaller sizes",
 					count, maxV1TensorBytes, i)
+			}
+			if h.engine.Hold != nil {
+				release, err := h.engine.Hold(v1Bytes * int64(len(in.Data)))
+				if err != nil {
+					return nil, err
+				}
+				context.AfterFunc(ctx, release)
 			}
 			data.Inputs[in.Name] = wire.TensorData{Shape: v1Dims(in.Shape), Strides: v1Int64s(in.Strides),
 				DType: c.DType.String(), Data: in.Data}
