@@ -2,6 +2,8 @@ package project_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -11,6 +13,7 @@ import (
 
 	"gpuemu/internal/campaign"
 	"gpuemu/internal/config"
+	"gpuemu/internal/cudatool"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/project"
 	"gpuemu/internal/store"
@@ -72,34 +75,105 @@ func (tr *trial) run() (*verdict.Summary, []verdict.Result) {
 	return sum, results
 }
 
-// TestNewProjectIsGreen: every framework's project passes at once. Where the interpreter has no such framework, that
-// is its numpy version; GPUEMU_TEST_PYTHON names an interpreter that has it.
+// TestNewProjectIsGreen: a project passes at once.
 func TestNewProjectIsGreen(t *testing.T) {
-	for _, framework := range project.Frameworks() {
-		iterations := 8
-		switch {
-		case testing.Short():
-			iterations = 5
-		case framework == project.NumPy:
-			iterations = 60
+	iterations := 60
+	if testing.Short() {
+		iterations = 8
+	}
+	dir := t.TempDir()
+	write(t, dir, project.Options{Name: "trial", Framework: project.NumPy, Examples: true})
+	sum, results := newTrial(t, dir, func(c *config.Config) {
+		c.CI.FuzzIterations, c.CI.Quick.FuzzIterations = iterations, iterations-iterations/4 // few large shapes
+	}).run()
+	want := len(project.Ops()) * 2 * iterations
+	if sum.Total != want || sum.Failed != 0 || sum.NotRun != 0 || sum.ExitCode() != 0 || len(sum.Health) > 0 {
+		t.Errorf("%d cases, want %d: %+v, exit %d, health %v", sum.Total, want, sum.Counts, sum.ExitCode(), sum.Health)
+	}
+	for i := range results {
+		r := &results[i]
+		if r.Verdict.Failed() || r.Verdict == verdict.NotRun {
+			t.Errorf("%s\n%s: %s %s", r.Case, r.Verdict, r.Message, r.Stderr)
+		} else if r.Stderr != "" {
+			t.Errorf("%s\nprints %s", r.Case, r.Stderr)
 		}
-		t.Run(framework, func(t *testing.T) {
-			dir := t.TempDir()
-			write(t, dir, project.Options{Name: "trial", Framework: framework, Examples: true})
-			sum, results := newTrial(t, dir, func(c *config.Config) {
-				c.CI.FuzzIterations, c.CI.Quick.FuzzIterations = iterations, iterations-iterations/4 // few large shapes
-			}).run()
-			want := len(project.Ops()) * 2 * iterations
-			if sum.Total != want || sum.Failed != 0 || sum.NotRun != 0 || sum.ExitCode() != 0 || len(sum.Health) > 0 {
-				t.Errorf("%d cases, want %d: %+v, exit %d, health %v", sum.Total, want, sum.Counts, sum.ExitCode(), sum.Health)
+	}
+}
+
+// nvcc stands in for NVIDIA's compiler: it knows what the new project's kernel is compiled to.
+const nvcc = `#!/bin/sh
+case "$*" in
+--version) echo "Cuda compilation tools, release 13.0, V13.0.88"; exit ;;
+*-cubin*) exit 1 ;;
+esac
+while [ $# -gt 0 ]; do
+	case "$1" in
+	-o) out=$2 ;;
+	*.cu) source=$1 ;;
+	esac
+	shift
+done
+if grep -q nonsense "$source"; then
+	echo "$source(3): error: identifier \"nonsense\" is undefined" >&2
+	exit 2
+fi
+change=
+if grep -q "1 + sum" "$source"; then change=s/div.rn.f32/mul.rn.f32/; fi
+exec sed "$change" "%s" >"$out"
+`
+
+// TestNewCUDAProject: the kernel itself is compiled and run; without a compiler nothing is, and a broken kernel is
+// never green.
+func TestNewCUDAProject(t *testing.T) {
+	tools := t.TempDir()
+	module := filepath.Join(testkit.Root(t), "internal", "project", "testdata", "softmax.ptx")
+	if err := os.WriteFile(filepath.Join(tools, "nvcc"), fmt.Appendf(nil, nvcc, module), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	few := func(c *config.Config) { c.CI.FuzzIterations, c.CI.Quick.FuzzIterations = 5, 5 }
+	for _, tt := range []struct {
+		name          string
+		compiler      bool
+		right, broken string // a replacement in the source
+		exit          int
+		reason        verdict.Reason
+		says          string
+	}{
+		{"passes", true, "", "", 0, "", ""},
+		{"wrong result", true, "y[i] /= sum", "y[i] /= 1 + sum", 1, verdict.Mismatch, "elements are wrong"},
+		{"syntax", true, "float most", "nonsense most", 1, verdict.NotCompiled, `identifier "nonsense" is undefined`},
+		{"no compiler", false, "", "", 3, verdict.NotStarted, "neither nvcc nor clang was found"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := os.Getenv("PATH")
+			if tt.compiler {
+				path = tools + string(os.PathListSeparator) + path
+			} else if tools := cudatool.Find(t.Context()); tools.NVCC != nil || tools.Clang != nil {
+				t.Skip("a compiler is installed")
 			}
-			for i := range results {
-				r := &results[i]
-				if r.Verdict.Failed() || r.Verdict == verdict.NotRun {
-					t.Errorf("%s\n%s: %s %s", r.Case, r.Verdict, r.Message, r.Stderr)
-				} else if r.Stderr != "" {
-					t.Errorf("%s\nprints %s", r.Case, r.Stderr)
+			t.Setenv("PATH", path)
+			dir := t.TempDir()
+			write(t, dir, project.Options{Name: "trial", Framework: project.CUDA})
+			source := filepath.Join(dir, "kernels", "softmax.cu")
+			text, err := os.ReadFile(source)
+			if err != nil || !strings.Contains(string(text), tt.right) {
+				t.Fatalf("%s has no %q: %v", source, tt.right, err)
+			}
+			text = []byte(strings.Replace(string(text), tt.right, tt.broken, 1))
+			if err := os.WriteFile(source, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			sum, results := newTrial(t, dir, few).run()
+			if sum.ExitCode() != tt.exit || len(results) != 5 {
+				t.Errorf("%d results, exit code %d, want 5 and %d", len(results), sum.ExitCode(), tt.exit)
+			}
+			for _, r := range results {
+				if tt.exit != 0 && r.Reason == tt.reason && strings.Contains(r.Message, tt.says) {
+					return
 				}
+			}
+			if tt.exit != 0 {
+				t.Errorf("no result is %s and says %q: %+v", tt.reason, tt.says, results[0])
 			}
 		})
 	}

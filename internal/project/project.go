@@ -1,14 +1,13 @@
 // Package project writes the files of a new project: a gpuemu.toml, kernels that pass, a workflow for CI.
 //
 // It holds their templates and asks an interpreter which frameworks it has. It runs no case and reads no existing
-// project. The main functions are Files, which is pure, Write and Probe. Kernels of every framework end with a numpy
-// version of the same op, which is what runs where the framework is missing: a new project is green at once.
+// project. The main functions are Files, which is pure, Write and Probe. A kernel is written for its framework alone:
+// where that is missing, its cases are not run, and nothing else stands in for it.
 package project
 
 import (
 	"bytes"
 	"embed"
-	"path"
 	"strings"
 	"text/template"
 	"unicode"
@@ -66,12 +65,8 @@ const maxName = 100
 
 // Module returns the Python module of a framework, "" where none is imported by what Files writes.
 func Module(framework string) string {
-	return map[string]string{PyTorch: "torch", JAX: "jax", TensorFlow: "tensorflow"}[framework]
+	return map[string]string{PyTorch: "torch", JAX: "jax", TensorFlow: "tensorflow", Triton: "triton"}[framework]
 }
-
-// Emulated reports whether kernels of the framework need a GPU or an emulator: they lie beside a numpy version, which
-// is what runs.
-func Emulated(framework string) bool { return framework == Triton || framework == CUDA }
 
 // Files returns the files of a project, gpuemu.toml last: a project that was only half written has none.
 func Files(o Options) ([]File, error) {
@@ -88,8 +83,11 @@ func Files(o Options) ([]File, error) {
 	}
 	view := struct {
 		Name, Quoted, Framework, Package string
-		Ops, Notes                       []string
-	}{o.Name, tomlString(o.Name), o.Framework, distribution(o.Framework), ops, notes(o.Framework)}
+		Compiled                         bool // a compiler is needed
+		Ops                              []entry
+		Notes                            []string
+	}{o.Name, tomlString(o.Name), o.Framework, distribution(o.Framework), o.Framework == CUDA, entries(o.Framework, ops),
+		notes(o.Framework)}
 	switch o.CI {
 	case GitHub:
 		files = append(files, File{".github/workflows/gpuemu.yml", render("github.yml", view)})
@@ -117,45 +115,93 @@ func tomlString(s string) string { return strings.NewReplacer(`\`, `\\`, `"`, `\
 
 // distribution is what pip installs for a framework, quoted for a shell.
 func distribution(framework string) string {
-	if module := Module(framework); module != "" {
+	switch module := Module(framework); module {
+	case "":
+		return "gpuemu"
+	case "triton": // the kernels take arrays of numpy: the extra would install torch, too
+		return "gpuemu triton ml_dtypes"
+	default:
 		return "'gpuemu[" + module + "]'"
 	}
-	return "gpuemu"
 }
 
-// notes say in gpuemu.toml what the candidates are.
+// notes say in gpuemu.toml what the candidates need.
 func notes(framework string) []string {
-	switch {
-	case Emulated(framework):
-		return []string{
-			"The kernels lie beside the candidates. This version of gpuemu cannot run them: the candidates are numpy",
-			"versions of them. Replace their bodies by calls of your kernels where there is a GPU.", ""}
-	case Module(framework) != "":
-		return []string{"The candidates use " + Module(framework) +
-			" where the interpreter has it, and their numpy versions where not.", ""}
+	switch framework {
+	case NumPy:
+		return nil
+	case CUDA:
+		return []string{"The kernels are compiled by nvcc or clang and run on the CPU, by the emulator: no GPU is needed.",
+			"Without a compiler their cases are not run.", ""}
+	case Triton:
+		return []string{"The kernels are compiled by Triton and run on the CPU, by the emulator: no GPU is needed.",
+			"Without the package triton their cases are not run.", ""}
 	}
-	return nil
+	return []string{"The candidates need the package " + Module(framework) + ": without it their cases are not run.", ""}
 }
 
-// kernels returns the candidate of an op and, where the framework's own kernel cannot be run, that kernel beside it.
-func kernels(framework, op string) []File {
-	numpy := read("numpy.py")
-	title := map[string]string{NumPy: "numpy", PyTorch: "PyTorch", JAX: "JAX", TensorFlow: "TensorFlow"}[framework]
-	candidate := func(text string) File { return File{"kernels/" + op + ".py", []byte(text)} }
-	switch {
-	case framework == NumPy:
-		return []File{candidate(docString(op, "in numpy.") + imports(numpy, op) + block(numpy, op))}
-	case Emulated(framework):
-		name := op + map[string]string{Triton: "_triton.py", CUDA: ".cu"}[framework]
-		return []File{candidate(docString(op, "in numpy, standing in for the kernel in "+name+".") +
-			imports(numpy, op) + block(numpy, op)), {"kernels/" + name, read(path.Join(framework, name))}}
+// entry is an op of gpuemu.toml: its name, and the lines that say what its kernel is.
+type entry struct {
+	Name  string
+	Lines []string
+}
+
+// cudaLaunches are the launches of the kernels in CUDA: grid, block and args.
+var cudaLaunches = map[string][3]string{
+	"softmax":   {`"ceil(B * S / 64)"`, "64", `"input", "output", "B * S", "H"`},
+	"rmsnorm":   {`"ceil(B * S / 64)"`, "64", `"input", "weight", "output", "B * S", "H", "eps"`},
+	"layernorm": {`"ceil(B * S / 64)"`, "64", `"input", "weight", "bias", "output", "B * S", "H", "eps"`},
+	"matmul":    {`"ceil(N / 16)", "ceil(M / 16)"`, "16, 16", `"a", "b", "output", "M", "N", "K"`},
+	"gelu":      {`"ceil(input.numel / 256)"`, "256", `"input", "output", "input.numel"`},
+	"attention": {`"ceil(B * HQ * M / 64)"`, "64",
+		`"q", "k", "v", "output", "B", "HQ", "HKV", "M", "N", "D", "scale", "causal"`},
+}
+
+// emulatedTimeout leaves room for the largest shapes on a machine that does other things, too.
+const emulatedTimeout = "timeout = 300  # seconds for a case; the emulator is slower than a GPU"
+
+// entries are the ops of gpuemu.toml.
+func entries(framework string, ops []string) []entry {
+	var out []entry
+	for _, op := range ops {
+		e := entry{op, []string{`candidate = "kernels/` + op + `.py:` + op + `"`}}
+		switch framework {
+		case Triton:
+			e.Lines = append(e.Lines, `execution_mode = "emulate"`, emulatedTimeout)
+		case CUDA:
+			l := cudaLaunches[op]
+			e.Lines = []string{`dtypes = ["float32"]  # what the kernel is written for`, emulatedTimeout, "[ops.kernel]",
+				`source = "kernels/` + op + `.cu"`, "grid = [" + l[0] + "]", "block = [" + l[1] + "]", "args = [" + l[2] + "]"}
+		}
+		out = append(out, e)
 	}
+	return out
+}
+
+// kernels returns the kernel of an op.
+func kernels(framework, op string) []File {
+	if framework == CUDA {
+		return []File{{"kernels/" + op + ".cu", read("cuda/" + op + ".cu")}}
+	}
+	candidate := func(where, text string) []File {
+		return []File{{"kernels/" + op + ".py", []byte(docString(op, where) + text)}}
+	}
+	switch framework {
+	case NumPy:
+		numpy := read("numpy.py")
+		return candidate("in numpy.", imports(numpy, op)+block(numpy, op))
+	case Triton:
+		return candidate("as a Triton kernel.", string(read("triton/"+op+".py")))
+	}
+	title := map[string]string{PyTorch: "PyTorch", JAX: "JAX", TensorFlow: "TensorFlow"}[framework]
 	own := read(framework + ".py")
 	head, _, _ := strings.Cut(string(own), gap)
 	_, head, _ = strings.Cut(head, "\n") // without the line on the templates
-	fallback := strings.Replace(block(numpy, op), "def "+op+"(", "def "+op+"_numpy(", 1)
-	return []File{candidate(docString(op, "in "+title+", and in numpy where that is missing.") +
-		strings.TrimSuffix(imports(numpy, op), gap) + "\n\n" + head + gap + block(own, op) + "\n\n" + fallback)}
+	body := block(own, op)
+	if !strings.Contains(body, "np.") {
+		head = strings.Replace(head, "import numpy as np\n", "", 1)
+	}
+	return candidate("in "+title+".", head+gap+body)
 }
 
 // gap stands between the blocks of a Python file.

@@ -69,8 +69,22 @@ func TestFiles(t *testing.T) {
 		}
 		for i, op := range c.Ops {
 			file, function, _ := strings.Cut(op.Candidate, ":")
-			if op.Name != want[i] || !strings.Contains(there[file], "\ndef "+function+"(inputs") {
-				t.Errorf("op %s: %s has no function %s", op.Name, file, function)
+			says := "\ndef " + function + "(inputs"
+			if o.Framework == project.CUDA {
+				file, says = op.Kernel.Source, "extern \"C\" __global__ void "+op.Name+"("
+			}
+			if op.Name != want[i] || !strings.Contains(there[file], says) {
+				t.Errorf("op %s: %s has no %s", op.Name, file, says)
+			}
+			emulated := o.Framework == project.CUDA || o.Framework == project.Triton
+			if (op.Mode == config.Emulate) != emulated {
+				t.Errorf("op %s is executed as %s", op.Name, op.Mode)
+			}
+			if module := project.Module(o.Framework); module != "" && !strings.Contains(there[file], "\nimport "+module) {
+				t.Errorf("%s does not import %s", file, module)
+			}
+			if strings.Contains(there[file], op.Name+"_numpy") || strings.Contains(there[file], "except ImportError") {
+				t.Errorf("%s has something that stands in for the kernel:\n%s", file, there[file])
 			}
 		}
 	})
@@ -93,6 +107,7 @@ func TestDefaultsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain.Digest, shown.Digest, shown.Validation.HasSeed = "", "", false
+	shown.Validation.HasDTypes = false
 	if !reflect.DeepEqual(plain, shown) {
 		t.Errorf("with the defaults written out the configuration is\n%+v, want\n%+v", shown, plain)
 	}
@@ -212,6 +227,10 @@ func TestWrite(t *testing.T) {
 			}
 			if diag.CodeOf(err) != tt.code || err != nil && !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("Write: %v, want code %q and %q", err, tt.code, tt.says)
+			}
+			if info, err := os.Stat(filepath.Join(dir, "gpuemu.toml")); tt.name == "force" &&
+				(err != nil || info.Mode().Perm() != 0o600) {
+				t.Errorf("gpuemu.toml, which had the mode 0600, has %v (%v)", info.Mode(), err)
 			}
 			if after := tree(t, dir); !reflect.DeepEqual(after, before) {
 				t.Errorf("the directory has %v, want %v", after, before)

@@ -2,13 +2,14 @@ package project
 
 import (
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/diag"
 )
 
@@ -89,11 +90,11 @@ func kindOf(mode fs.FileMode) string {
 }
 
 // replace writes all files under other names first, so that a full disk leaves the old ones, then renames them.
-func replace(root *os.Root, files []File) (err error) {
-	var temporary []string
+func replace(root *os.Root, files []File) error {
+	var staged []*atomicfile.Staged
 	defer func() {
-		for _, name := range temporary {
-			_ = root.Remove(name) // the error that brought us here is the one to tell
+		for _, s := range staged {
+			s.Discard()
 		}
 	}()
 	for _, f := range files {
@@ -101,28 +102,21 @@ func replace(root *os.Root, files []File) (err error) {
 		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return writeError(err)
 		}
-		hidden := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%d.tmp", filepath.Base(name), os.Getpid()))
-		temporary = append(temporary, hidden)
-		if err := writeNew(root, hidden, f.Content); err != nil {
+		s, err := atomicfile.Stage(root, name, 0o644, func(w io.Writer) error {
+			_, err := w.Write(f.Content)
+			return err
+		})
+		if err != nil {
 			return writeError(err)
 		}
+		staged = append(staged, s)
 	}
-	for _, f := range files {
-		if err := root.Rename(temporary[0], filepath.FromSlash(f.Path)); err != nil {
+	for _, s := range staged {
+		if err := s.Commit(); err != nil {
 			return writeError(err)
 		}
-		temporary = temporary[1:]
 	}
 	return nil
-}
-
-func writeNew(root *os.Root, name string, content []byte) error {
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Close())
 }
 
 func writeError(err error) error {

@@ -1,5 +1,4 @@
 // (x - mean) / sqrt(var + eps) * weight + bias over the last axis: one thread per row of x[rows, columns].
-// Launch: grid (rows + 255) / 256, block 256.
 extern "C" __global__ void layernorm(const float *x, const float *weight, const float *bias, float *y, int rows,
                                      int columns, float eps) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;

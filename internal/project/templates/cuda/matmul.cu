@@ -1,5 +1,4 @@
 // y[m, n] = a[m, k] b[k, n]: one thread per element.
-// Launch: grid ((n + 15) / 16, (m + 15) / 16), block (16, 16).
 extern "C" __global__ void matmul(const float *a, const float *b, float *y, int m, int n, int k) {
     int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
     if (row >= m || column >= n) return;

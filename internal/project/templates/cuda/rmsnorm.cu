@@ -1,5 +1,4 @@
 // x / sqrt(mean(x^2) + eps) * weight over the last axis: one thread per row of x[rows, columns].
-// Launch: grid (rows + 255) / 256, block 256.
 extern "C" __global__ void rmsnorm(const float *x, const float *weight, float *y, int rows, int columns, float eps) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;

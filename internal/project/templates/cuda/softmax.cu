@@ -1,5 +1,4 @@
 // softmax over the last axis: one thread per row of x[rows, columns].
-// Launch: grid (rows + 255) / 256, block 256.
 extern "C" __global__ void softmax(const float *x, float *y, int rows, int columns) {
     int row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from gpuemu import _escape
+
 if TYPE_CHECKING:
     from gpuemu.client import Client
 
@@ -45,7 +47,7 @@ class CheckReport:
 def verdict_of(report: CheckReport) -> bool:
     """The report as the True or False of the short form; a check that did not run warns, since False alone hides it."""
     if not report.ran:
-        warnings.warn(f"{report.check} was not run: {report.detail}", RuntimeWarning, stacklevel=3)
+        warnings.warn(_escape.block(f"{report.check} was not run: {report.detail}"), RuntimeWarning, stacklevel=3)
     return report.passed
 
 
