@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/report"
 	"gpuemu/internal/wire"
 )
@@ -33,10 +34,11 @@ func baselineCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			if printable(args[0]) != args[0] {
+			if escape.Text(args[0]) != args[0] {
 				return diag.Errorf(Usage, "use letters, digits, dots and dashes", "the tag %q cannot be printed", args[0])
 			}
-			req := &wire.BaselineRequest{Config: e.project.path, Tag: args[0], Campaign: campaign}
+			req := &wire.BaselineRequest{Config: e.project.path, Env: e.project.env, Tag: args[0],
+				Campaign: campaign}
 			reply, err := e.client.SaveBaseline(ctx, req)
 			if err != nil {
 				return err
@@ -101,7 +103,8 @@ func diffCommand(term *terminal, env Env) *cobra.Command {
 }
 
 func (e *engine) diff(ctx context.Context, baseline string, fail bool, format string) error {
-	c, err := e.client.Diff(ctx, &wire.DiffRequest{Config: e.project.path, Dir: e.dir, Baseline: baseline})
+	c, err := e.client.Diff(ctx, &wire.DiffRequest{Config: e.project.path, Env: e.project.env, Dir: e.dir,
+		Baseline: baseline})
 	if err != nil {
 		return err
 	}

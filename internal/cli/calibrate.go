@@ -39,7 +39,8 @@ func calibrateCommand(term *terminal, env Env) *cobra.Command {
 			defer e.close()
 			s := wire.Seed(chosen)
 			bar := term.progress("calibrate")
-			req := &wire.CalibrateRequest{Config: e.project.path, Python: e.project.python, Op: op, DType: dtypeName,
+			req := &wire.CalibrateRequest{Config: e.project.path, Python: e.project.python, Env: e.project.env, Op: op,
+				DType:      dtypeName,
 				Iterations: iterations, Seed: &s, Write: write}
 			reply, err := e.client.Calibrate(ctx, req, func(done, total int) { bar.update(done, total, "") })
 			bar.clear()

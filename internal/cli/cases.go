@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/campaign"
 	"gpuemu/internal/command"
+	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
@@ -27,7 +29,7 @@ type casesFlags struct {
 	op, schema, dir                 string
 	values, shapes, dtypes, layouts string
 	attrs                           []string
-	seed                            seed
+	seed                            *seed // nil: that of [validation], else 1
 	count                           int
 }
 
@@ -40,31 +42,39 @@ type caseInfo struct {
 }
 
 func casesCommand(term *terminal, env Env) *cobra.Command {
-	flags := casesFlags{seed: 1}
+	var flags casesFlags
+	var master seed
 	format := newChoice("text", "json")
 	cmd := &cobra.Command{
 		Use:   "cases --op NAME [--seed S] [--count N] [-o DIR]",
 		Short: "Print the cases a campaign would run, or write their inputs",
 		Long: "Prints the canonical text of the first cases of an operator, one per line. With -o it writes the inputs of\n" +
-			"each to DIR/<index>.safetensors instead, with that text in the metadata. The same arguments give the same\n" +
-			"bytes on every machine.\n\n" +
+			"each to DIR/<index>.safetensors instead, with that text in the metadata. The same arguments and the same\n" +
+			"gpuemu.toml give the same bytes on every machine. The operator is one of gpuemu.toml or of the catalogue;\n" +
+			"[validation] decides what neither the operator nor a flag says.\n\n" +
 			"Value distributions: " + wrapped(distributionNames()) + ".\n" +
 			"Shape strategies: " + wrapped(strategyNames()) + ".\n" +
 			"Layouts: " + wrapped(layoutNames()) + ".",
 		Example: "  gpuemu cases --op softmax --seed 7 --count 100 --values adversarial --dtypes float16,bfloat16",
 		Args:    codes.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return runCases(term, env, flags, format.value == "json") },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("seed") {
+				flags.seed = &master
+			}
+			return runCases(term, env, flags, format.value == "json")
+		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.op, "op", "", "operator of the catalogue: `NAME` or alias")
+	f.StringVar(&flags.op, "op", "", "operator of gpuemu.toml or of the catalogue: `NAME` or alias")
 	f.StringVar(&flags.schema, "schema", "", "JSON `FILE` with a schema of your own, instead of --op")
-	f.Var(&flags.seed, "seed", "master seed, 0 to 2^64-1")
+	f.Var(&master, "seed", "master seed, 0 to 2^64-1 (default: that of [validation], else 1)")
 	f.IntVar(&flags.count, "count", 10, "number `N` of cases")
-	f.StringVar(&flags.values, "values", "", "`NAME` of a value distribution (default mixed)")
-	f.StringVar(&flags.shapes, "shapes", "", "`NAME` of a shape strategy (default default)")
-	f.StringVar(&flags.dtypes, "dtypes", "", "`LIST` of dtypes, separated by commas (default float32,float16)")
+	f.StringVar(&flags.values, "values", "", "`NAME` of a value distribution (default: the operator's, mixed)")
+	f.StringVar(&flags.shapes, "shapes", "", "`NAME` of a shape strategy (default: the operator's, default)")
+	f.StringVar(&flags.dtypes, "dtypes", "",
+		"`LIST` of dtypes, separated by commas (default: the operator's, float32,float16)")
 	f.StringVar(&flags.layouts, "layouts", "",
-		"`LIST` of layouts, separated by commas (default contiguous,strided,transposed)")
+		"`LIST` of layouts, separated by commas (default: the operator's, contiguous,strided,transposed)")
 	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute that is not drawn, as `NAME=VALUE`; may be repeated")
 	f.StringVarP(&flags.dir, "output", "o", "", "directory `DIR` for the inputs; it is created")
 	format.register(cmd, "format", "output format")
@@ -87,8 +97,9 @@ func namesOf(list []gen.Named) []string {
 	return words
 }
 
-func layoutNames() []string {
-	layouts := tensor.Layouts()
+func layoutNames() []string { return namesOfLayouts(tensor.Layouts()) }
+
+func namesOfLayouts(layouts []tensor.Layout) []string {
 	words := make([]string, len(layouts))
 	for i, l := range layouts {
 		words[i] = l.String()
@@ -97,25 +108,20 @@ func layoutNames() []string {
 }
 
 func runCases(term *terminal, env Env, flags casesFlags, asJSON bool) error {
-	schema, err := casesSchema(flags)
+	cfg, err := localConfig(env, term)
+	if err != nil {
+		return err
+	}
+	op, err := casesOperator(cfg, flags)
 	if err != nil {
 		return err
 	}
 	if flags.count < 1 {
 		return diag.Errorf(Usage, "give --count 1 or more", "--count is %d", flags.count)
 	}
-	strategy, err := casesStrategy(schema, flags)
+	stream, err := casesStream(term, op, flags)
 	if err != nil {
 		return err
-	}
-	stream, err := gen.Cases(schema, strategy, uint64(flags.seed))
-	if err != nil {
-		return err
-	}
-	for _, d := range strategy.DTypes {
-		if !slices.Contains(schema.AllowedDTypes(), d) {
-			term.note("%s does not take %s: it is left out", schema.Name, d)
-		}
 	}
 	if flags.dir != "" {
 		// 0700: inputs may come from a schema that is nobody else's business.
@@ -123,7 +129,7 @@ func runCases(term *terminal, env Env, flags casesFlags, asJSON bool) error {
 			return diag.Errorf(WriteFailed, "", "output %q: %w", flags.dir, err)
 		}
 	}
-	if err := (&caseMaker{term, schema, stream, flags.dir}).run(env, flags.count, asJSON); err != nil {
+	if err := (&caseMaker{term, op.Schema, stream, flags.dir}).run(env, flags.count, asJSON); err != nil {
 		return err
 	}
 	if flags.dir != "" {
@@ -203,17 +209,13 @@ func (m *caseMaker) make(ctx context.Context, i int) (caseInfo, error) {
 	return info, nil
 }
 
-// casesSchema returns the schema of the catalogue or of the user's file.
-func casesSchema(flags casesFlags) (*opspec.Schema, error) {
+// casesOperator returns the operator of that name, or one with the schema of the user's file.
+func casesOperator(cfg *config.Config, flags casesFlags) (*campaign.Operator, error) {
 	switch {
 	case flags.op != "" && flags.schema != "":
 		return nil, diag.Errorf(Usage, "give one of them", "--op and --schema exclude each other")
 	case flags.op != "":
-		op, err := findOp(flags.op)
-		if err != nil {
-			return nil, err
-		}
-		return op.Schema, nil
+		return findOp(cfg, flags.op)
 	case flags.schema != "":
 		text, err := readFile(flags.schema, opspec.MaxSchemaBytes)
 		if err != nil {
@@ -227,33 +229,38 @@ func casesSchema(flags casesFlags) (*opspec.Schema, error) {
 			}
 			return nil, err
 		}
-		return schema, nil
+		return campaign.ResolveSchema(cfg, schema), nil
 	}
 	return nil, diag.Errorf(Usage, "gpuemu ops lists the names", "cases needs --op NAME or --schema FILE")
 }
 
-func casesStrategy(schema *opspec.Schema, flags casesFlags) (gen.Strategy, error) {
-	st := gen.Strategy{Shapes: flags.shapes, Values: flags.values}
+// casesStream returns the cases that the flags ask for.
+func casesStream(term *terminal, op *campaign.Operator, flags casesFlags) (*gen.Stream, error) {
+	opt := &campaign.Options{Shapes: flags.shapes, Values: flags.values, Seed: (*uint64)(flags.seed)}
 	var err error
-	if st.DTypes, err = splitList("dtypes", flags.dtypes, dtype.Parse); err != nil {
-		return st, err
+	if opt.DTypes, err = splitList("dtypes", flags.dtypes, dtype.Parse); err != nil {
+		return nil, err
 	}
-	if st.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout); err != nil {
-		return st, err
+	if opt.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout); err != nil {
+		return nil, err
 	}
-	given, err := parseAttrs(flags.attrs)
+	attrs, err := parseAttrs(flags.attrs)
 	if err != nil {
-		return st, err
+		return nil, err
 	}
-	attrs, err := schema.ResolveAttrs(given)
+	if _, err := op.Schema.ResolveAttrs(attrs); err != nil {
+		return nil, inFlag("attr", err)
+	}
+	stream, err := op.Cases(opt, attrs)
 	if err != nil {
-		return st, inFlag("attr", err)
+		return nil, err
 	}
-	st.Attrs = opspec.Attrs{}
-	for name := range given {
-		st.Attrs[name] = attrs[name]
+	for _, d := range opt.DTypes {
+		if !slices.Contains(op.Schema.AllowedDTypes(), d) {
+			term.note("%s does not take %s: it is left out", op.Name, d)
+		}
 	}
-	return st, nil
+	return stream, nil
 }
 
 // writeInputs writes the inputs of a case in the order of the schema. The file holds logical elements; the layout they

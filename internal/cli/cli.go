@@ -37,7 +37,8 @@ type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	Getenv         func(string) string
-	Version        string // set by the linker; "" in a plain go build
+	Environ        []string // what requests carry is taken from, NAME=value; nil: requests carry none
+	Version        string   // set by the linker; "" in a plain go build
 	// Interrupt returns a context that ends when the user asks the program to stop. A command calls it only where it
 	// would leave something behind otherwise, and looks at the context then. nil: nobody asks.
 	Interrupt func() (context.Context, context.CancelFunc)
@@ -53,6 +54,21 @@ func (e Env) interruptible() (context.Context, context.CancelFunc) {
 	return ctx, stop
 }
 
+// untilEOF returns a world in which the program is also asked to stop when its standard input ends. The goroutine that
+// reads it ends with the program.
+func (e Env) untilEOF() Env {
+	outer := e
+	e.Interrupt = func() (context.Context, context.CancelFunc) {
+		ctx, stop := outer.interruptible()
+		go func() {
+			_, _ = io.Copy(io.Discard, outer.Stdin) // however it ends
+			stop()
+		}()
+		return ctx, stop
+	}
+	return e
+}
+
 // Main runs one command and returns its exit code.
 func Main(env Env) (code int) {
 	term := newTerminal(env)
@@ -64,7 +80,7 @@ func Main(env Env) (code int) {
 			code = command.ExitNotRun
 		}
 	}()
-	err := root(env, term).Execute()
+	err := command.Execute(root(env, term))
 	if errors.Is(err, context.Canceled) && diag.CodeOf(err) == "" {
 		err = command.NotRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
 	}
@@ -115,6 +131,8 @@ func root(env Env, term *terminal) *cobra.Command {
 	flags.StringVar(&term.config, "config", "", "project `FILE` (default: gpuemu.toml here or above; also: GPUEMU_CONFIG)")
 	flags.BoolVar(&term.noColor, "no-color", false, "no colours (also: NO_COLOR or GPUEMU_NO_COLOR)")
 	flags.BoolVar(&term.jsonLog, "json-log", false, "messages on standard error as JSON, one object per line")
+	flags.BoolVar(&term.noDaemon, "no-daemon", false,
+		"ask no daemon: the engine of this command does the work (also: GPUEMU_NO_DAEMON)")
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error {
 		if err := term.configure(env.Getenv); err != nil || !flags.Changed("config") {
 			return err
@@ -126,7 +144,8 @@ func root(env Env, term *terminal) *cobra.Command {
 	cmd.AddCommand(baselineCommand(term, env), calibrateCommand(term, env), casesCommand(term, env), ciCommand(term, env),
 		completionCommand(term), coverageCommand(term, env), daemonCommand(term, env), debugCommand(term, env),
 		demoCommand(term, env), diffCommand(term, env), emulateCommand(term, env), failuresCommand(term, env),
-		fuzzCommand(term, env), mergeCommand(term), minimizeCommand(term, env), opsCommand(term),
+		fuzzCommand(term, env), judgeCommand(term, env), mergeCommand(term), minimizeCommand(term, env),
+		opsCommand(term, env),
 		oracleCommand(term, env), proofCommand(env), reportCommand(term, env), reproduceCommand(term, env),
 		statusCommand(term, env), testCommand(term, env),
 		versionCommand(term, env.Version))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -18,7 +19,6 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
-	"gpuemu/internal/oracle"
 	"gpuemu/internal/tensor"
 )
 
@@ -127,9 +127,9 @@ func TestWantTensors(t *testing.T) {
 
 // TestCaseSettings: attributes come from the flags, then from the case of the inputs, then from the schema.
 func TestCaseSettings(t *testing.T) {
-	op, ok := oracle.Lookup("leaky_relu")
-	if !ok {
-		t.Fatal("the catalogue has no leaky_relu")
+	op, err := findOp(nil, "leaky_relu")
+	if err != nil {
+		t.Fatal(err)
 	}
 	const text = "leaky_relu dtype=float16 dims=B:1,S:1,H:1 attrs=alpha:0.25 " +
 		"in=input:float16[1,1,1]:contiguous:normal seed=1 gen=1"
@@ -157,9 +157,9 @@ func TestCaseSettings(t *testing.T) {
 
 // TestCaseSettingsChecks: a file can hold anything, and a value of the wrong type would silently count as 0.
 func TestCaseSettingsChecks(t *testing.T) {
-	op, ok := oracle.Lookup("leaky_relu")
-	if !ok {
-		t.Fatal("the catalogue has no leaky_relu")
+	op, err := findOp(nil, "leaky_relu")
+	if err != nil {
+		t.Fatal(err)
 	}
 	for attrs, want := range map[string]diag.Code{
 		"alpha:steep":          opspec.AttrInvalid,
@@ -253,5 +253,31 @@ func TestWrapped(t *testing.T) {
 		if len(line) > 100 {
 			t.Errorf("wrapped has a line of %d bytes: %q", len(line), line)
 		}
+	}
+}
+
+// TestReplaceFile: a report keeps the permissions of the file that it replaces, behind a link, too.
+func TestReplaceFile(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "report.json"), filepath.Join(dir, "link.json")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Symlink("report.json", link)); err != nil {
+		t.Fatal(err)
+	}
+	err := replaceFile(link, func(w io.Writer) error {
+		_, err := io.WriteString(w, "{}")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(path); string(text) != "{}" || err != nil {
+		t.Errorf("the file has %q, %v, want {}", text, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v (%v), want 0600", info.Mode(), err)
+	}
+	if to, err := os.Readlink(link); to != "report.json" || err != nil {
+		t.Errorf("the link leads to %q, %v", to, err)
 	}
 }

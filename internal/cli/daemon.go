@@ -19,6 +19,7 @@ import (
 	"gpuemu/internal/command"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
 // This file implements the command daemon: start, stop, status, logs.
@@ -28,6 +29,9 @@ import (
 const (
 	startLimit = 20 * time.Second
 	stopLimit  = 30 * time.Second
+	// idleLimit is how long a daemon that a client started on demand outlives its last request: longer than somebody
+	// thinks between two runs, shorter than a session whose environment has gone.
+	idleLimit = 15 * time.Minute
 )
 
 func daemonCommand(term *terminal, env Env) *cobra.Command {
@@ -53,7 +57,7 @@ func daemonCommand(term *terminal, env Env) *cobra.Command {
 func (p *place) logFile() string { return filepath.Join(p.home, "logs", "daemon.log") }
 
 func daemonStart(term *terminal, env Env) *cobra.Command {
-	var background bool
+	var background, onDemand, whileStdin bool
 	var logFile string
 	var tcp tcpFlags
 	cmd := &cobra.Command{
@@ -70,13 +74,27 @@ func daemonStart(term *terminal, env Env) *cobra.Command {
 			if err := tcp.check(); err != nil {
 				return err
 			}
+			args := tcp.args()
+			if onDemand {
+				p.idle, args = idleLimit, append(args, "--on-demand")
+			}
+			if background && whileStdin {
+				return diag.Errorf(Usage, "give one of them", "--background and --while-stdin exclude each other")
+			}
 			if background {
-				return p.startInBackground(tcp.args())
+				return p.startInBackground(args)
+			}
+			if whileStdin {
+				p.env = p.env.untilEOF()
 			}
 			return p.serve(logFile, tcp)
 		},
 	}
 	cmd.Flags().BoolVarP(&background, "background", "b", false, "return as soon as the daemon answers; it logs to a file")
+	cmd.Flags().BoolVar(&onDemand, "on-demand", false,
+		"end after 15 minutes without a request or a campaign, as daemons do that the Python client starts")
+	cmd.Flags().BoolVar(&whileStdin, "while-stdin", false,
+		"end when standard input does, with the program that writes to it")
 	tcp.register(cmd)
 	cmd.Flags().StringVar(&logFile, "log-file", "", "log to this `FILE`, which is rotated, instead of standard error")
 	return cmd
@@ -94,9 +112,9 @@ func (p *place) serve(logFile string, tcp tcpFlags) error {
 		out = file
 	}
 	options := &slog.HandlerOptions{Level: p.term.level}
-	var handler slog.Handler = slog.NewTextHandler(out, options)
+	var handler slog.Handler = slog.NewTextHandler(logSink{out, false}, options)
 	if p.term.jsonLog {
-		handler = slog.NewJSONHandler(out, options)
+		handler = slog.NewJSONHandler(logSink{out, true}, options)
 	}
 	ctx, stop := p.env.interruptible()
 	defer stop()
@@ -247,7 +265,7 @@ func daemonStatus(term *terminal, env Env) *cobra.Command {
 			if format.value == "json" {
 				return term.printJSON(st)
 			}
-			printStatus(term, st, true)
+			printStatus(term, st, servedBy(st))
 			return nil
 		},
 	}
@@ -317,9 +335,35 @@ func linesFrom(path string, offset int64, n int) (text string, end int64) {
 		}
 	}
 	for _, line := range lines {
-		text += printable(line) + "\n"
+		text += escape.Line(line) + "\n"
 	}
 	return text, end
+}
+
+// lineCopier prints the lines of a file that grows.
+type lineCopier struct {
+	term *terminal
+	part string // of a line that is not complete yet, at most maxTail bytes
+}
+
+func (c *lineCopier) copy(r io.Reader) error {
+	in := bufio.NewReader(r)
+	for {
+		text, err := in.ReadSlice('\n')
+		c.part += string(text)
+		if strings.HasSuffix(c.part, "\n") || len(c.part) > maxTail {
+			if err := c.term.printChecked(strings.TrimSuffix(c.part, "\n")); err != nil {
+				return err
+			}
+			c.part = ""
+		}
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil && err != bufio.ErrBufferFull:
+			return readError(err)
+		}
+	}
 }
 
 // followFile prints what is added to a file behind an offset, also after it was rotated, until the context ends.
@@ -332,9 +376,10 @@ func followFile(ctx context.Context, term *terminal, path string, from int64) er
 	if _, err := f.Seek(from, io.SeekStart); err != nil {
 		return readError(err)
 	}
+	lines := &lineCopier{term: term}
 	for ctx.Err() == nil {
-		if _, err := io.Copy(term.out, f); err != nil {
-			return stdoutError(err)
+		if err := lines.copy(f); err != nil {
+			return err
 		}
 		if err := term.flush(); err != nil {
 			return stdoutError(err)

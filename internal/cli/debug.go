@@ -12,6 +12,7 @@ import (
 
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/report"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/wire"
@@ -51,7 +52,7 @@ func debugCommand(term *terminal, env Env) *cobra.Command {
 	}
 }
 
-const debugHelp = `  list [OP]              stored failures, the newest first
+const debugHelp = `  list [OP]              open failures, the newest first
   use SEED|CASE          choose the case to look at
   show                   the case and its result, in full
   reproduce              run it again
@@ -152,18 +153,19 @@ func (d *debugger) about(ctx context.Context, name, arg string) error {
 }
 
 func (d *debugger) list(ctx context.Context, op string) error {
-	results, err := d.client.Failures(ctx, &wire.FailuresRequest{Config: d.project.path, Op: op, Limit: 20})
+	results, err := d.client.Failures(ctx, &wire.FailuresRequest{Config: d.project.path, Op: op, Limit: 20,
+		Open: true})
 	if err != nil {
 		return err
 	}
 	if len(results) == 0 {
-		d.term.print("no failures are stored")
+		d.term.print("no failures are open")
 		return nil
 	}
 	var rows [][]string
 	for _, r := range results {
 		rows = append(rows, []string{strconv.FormatUint(uint64(r.Seed), 10), r.Verdict.String(), r.Op, r.DType,
-			printable(shorten(r.Message, 80))})
+			escape.Text(shorten(r.Message, 80))})
 	}
 	d.term.printTable("", rows)
 	return nil
@@ -175,7 +177,8 @@ func (d *debugger) use(ctx context.Context, target string) error {
 	if err != nil {
 		return err
 	}
-	reply, err := d.client.Reproduce(ctx, &wire.ReproduceRequest{Config: d.project.path, Python: d.project.python,
+	reply, err := d.client.Reproduce(ctx, &wire.ReproduceRequest{Config: d.project.path,
+		Python: d.project.python, Env: d.project.env,
 		Seed: seed, Case: text})
 	if err != nil {
 		return err
@@ -212,13 +215,14 @@ func (d *debugger) printWorst() {
 }
 
 func (d *debugger) minimize(ctx context.Context) error {
-	reply, err := d.client.Minimize(ctx, &wire.MinimizeRequest{Config: d.project.path, Python: d.project.python,
+	reply, err := d.client.Minimize(ctx, &wire.MinimizeRequest{Config: d.project.path,
+		Python: d.project.python, Env: d.project.env,
 		Case: d.reply.Case}, nil)
 	if err != nil {
 		return err
 	}
 	d.printMinimized(reply)
-	return d.use(ctx, strconv.FormatUint(uint64(reply.Minimized.Seed), 10))
+	return d.use(ctx, reply.Case)
 }
 
 // tensor prints an input or a slice of it.

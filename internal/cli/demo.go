@@ -20,6 +20,7 @@ import (
 	"gpuemu/internal/command"
 	"gpuemu/internal/demo"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/verdict"
 )
 
@@ -294,7 +295,7 @@ func (d *demonstration) row(r *demo.Row) {
 		if text == "" {
 			continue
 		}
-		for _, line := range d.lines(printable(text)) {
+		for _, line := range d.lines(escape.Text(text)) {
 			d.term.print(narrowIndent + line)
 		}
 	}
@@ -310,7 +311,7 @@ func (d *demonstration) wideFailure(line string, r *demo.Row) {
 		}
 	}
 	left := d.width - nameColumn - whatColumn - closeColumn - oursColumn - smallColumn
-	line += pad(shorten(small, smallColumn-2), smallColumn) + shorten(printable(why), left)
+	line += pad(shorten(small, smallColumn-2), smallColumn) + shorten(escape.Text(why), left)
 	d.term.print(strings.TrimRight(line, " "))
 }
 
@@ -355,9 +356,9 @@ func (d *demonstration) lines(text string) []string {
 // fitted shortens a text to what a terminal has left behind a column.
 func (d *demonstration) fitted(text string, column int) string {
 	if d.width == 0 {
-		return printable(text)
+		return escape.Text(text)
 	}
-	return shorten(printable(text), max(d.width-column, 1))
+	return shorten(escape.Text(text), max(d.width-column, 1))
 }
 
 func (d *demonstration) allclose(r *demo.Row) string {
@@ -421,7 +422,8 @@ func (d *demonstration) next(doc *demo.Document) {
 	}
 	for i := range doc.Kernels {
 		if f := doc.Kernels[i].Fail; f != nil {
-			d.term.print(fmt.Sprintf("next: cd %s; export GPUEMU_HOME=$PWD/%s", shellWord(d.keep), filepath.Base(demo.Home(""))))
+			d.term.print(fmt.Sprintf("next: cd %s; export GPUEMU_HOME=$PWD/%s", escape.Shell(d.keep),
+				filepath.Base(demo.Home(""))))
 			d.term.print(fmt.Sprintf("      gpuemu reproduce %d", f.Seed))
 			d.term.print(fmt.Sprintf("      gpuemu minimize %d", f.Seed))
 			return

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -202,23 +203,18 @@ func (d *doctor) examineStore(dir string) {
 
 // examineConfig looks for a gpuemu.toml and returns it; nil where there is none or it cannot be read.
 func (d *doctor) examineConfig() *config.Config {
-	path := d.config
-	if path == "" {
-		path = d.env.Getenv("GPUEMU_CONFIG")
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = "" // then the repository alone bounds the search
 	}
-	if path == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			home = "" // then the repository alone bounds the search
-		}
-		switch path, err = config.Find(".", home); {
-		case diag.CodeOf(err) == config.NotFound:
-			d.missing("config", err.Error(), "gpuemu init writes one; only commands on your own kernels need it")
-			return nil
-		case err != nil:
-			d.fault("config", err)
-			return nil
-		}
+	path, err := config.Applying(cmp.Or(d.config, d.env.Getenv("GPUEMU_CONFIG"), "."), home)
+	switch {
+	case diag.CodeOf(err) == config.NotFound:
+		d.missing("config", err.Error(), "gpuemu init writes one; only commands on your own kernels need it")
+		return nil
+	case err != nil:
+		d.fault("config", err)
+		return nil
 	}
 	c, err := config.Load(path)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/tensor"
 )
 
@@ -34,7 +35,7 @@ func printEmulation(t *terminal, d *emulation.Document) {
 	if d.DynamicShared > 0 {
 		shared = fmt.Sprintf(", %d bytes of dynamic shared memory", d.DynamicShared)
 	}
-	t.print(printable(fmt.Sprintf("%s (%s, %s:%d): grid %s, block %s%s", d.Kernel, d.Target, d.PTX, d.Line,
+	t.print(escape.Text(fmt.Sprintf("%s (%s, %s:%d): grid %s, block %s%s", d.Kernel, d.Target, d.PTX, d.Line,
 		sizeText(d.Grid), sizeText(d.Block), shared)))
 	orders, checks := "", "no checks"
 	if d.Schedules > 1 {
@@ -55,7 +56,7 @@ func printEmulation(t *terminal, d *emulation.Document) {
 		printCounters(t, d.Counters)
 	}
 	for line := range strings.Lines(d.Printed) {
-		t.print("  printf: " + printable(strings.TrimSuffix(line, "\n")))
+		t.print("  printf: " + escape.Text(strings.TrimSuffix(line, "\n")))
 	}
 	for i := range d.Findings {
 		printFinding(t, &d.Findings[i], d.PTX)
@@ -64,10 +65,10 @@ func printEmulation(t *terminal, d *emulation.Document) {
 		t.print(fmt.Sprintf("  and %s elsewhere", plural(d.Dropped, "finding")))
 	}
 	for i := range d.Expected {
-		t.print(printable("  " + comparisonText(&d.Expected[i])))
+		t.print(escape.Text("  " + comparisonText(&d.Expected[i])))
 	}
 	for _, file := range d.Outputs {
-		t.print(printable("  wrote " + file))
+		t.print(escape.Text("  wrote " + file))
 	}
 	findings := plural(len(d.Findings)+d.Dropped, "finding")
 	switch {
@@ -91,14 +92,14 @@ func printFinding(t *terminal, f *emulation.Finding, ptxFile string) {
 	}
 	place := placeText(ptxFile, f.PTXLine, source)
 	if f.Instruction == "" { // nobody in particular did it
-		t.print(printable(fmt.Sprintf("  %s: %s: %s", f.Class, place, f.Message)))
+		t.print(escape.Text(fmt.Sprintf("  %s: %s: %s", f.Class, place, f.Message)))
 		return
 	}
 	times := ""
 	if f.Count > 1 {
 		times = fmt.Sprintf(" (%d times)", f.Count)
 	}
-	t.print(printable(fmt.Sprintf("  %s: %s: block %s, thread %s: %s%s", f.Class, place, sizeText(f.Block),
+	t.print(escape.Text(fmt.Sprintf("  %s: %s: block %s, thread %s: %s%s", f.Class, place, sizeText(f.Block),
 		sizeText(f.Thread), f.Message, times)))
 	var operands []string
 	for _, o := range f.Operands {
@@ -108,7 +109,7 @@ func printFinding(t *terminal, f *emulation.Finding, ptxFile string) {
 	if len(operands) > 0 {
 		values = " (" + strings.Join(operands, ", ") + ")"
 	}
-	t.print(printable("    " + f.Instruction + values))
+	t.print(escape.Text("    " + f.Instruction + values))
 }
 
 // plural is a number of things.
@@ -161,7 +162,7 @@ func (e *emulator) checkOutputs() error {
 // isFileName reports whether a name from a file that may come from anywhere is safe as the name of a new file.
 func isFileName(name string) bool {
 	return name != "" && name[0] != '.' && len(name) <= 200 && filepath.IsLocal(name+".bin") &&
-		!strings.ContainsAny(name, `/\:`) && printable(name) == name
+		!strings.ContainsAny(name, `/\:`) && escape.Text(name) == name
 }
 
 // writeOutputs writes what the kernel left in its outputs, findings or not: they show what went wrong.

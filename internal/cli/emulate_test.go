@@ -121,10 +121,10 @@ func TestEmulationText(t *testing.T) {
 	if err := term.flush(); err != nil {
 		t.Fatal(err)
 	}
-	const want = `k [2J (sm_90, k.ptx:3): grid 1,2,3, block 4,5,6, 7 bytes of dynamic shared memory
+	const want = `k\x1b[2J (sm_90, k.ptx:3): grid 1,2,3, block 4,5,6, 7 bytes of dynamic shared memory
   8 instructions of warps in 3 orders in 90.3 s; checks: bounds
   printf: one
-  printf: two [2J
+  printf: two\x1b[2J
   printf: three
   race: k.ptx:9 (k.cu:5, inlined at k.cu:6): block 0,0,0, thread 0,0,0: both (2 times)
     ret; (%r1 = 0x2a, %p1 = 0x0)

@@ -2,34 +2,38 @@ package cli
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
+	"gpuemu/internal/oracle"
+	"gpuemu/internal/report"
+	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
 
 // This file implements the command failures.
 
 func failuresCommand(term *terminal, env Env) *cobra.Command {
-	var op string
-	var limit int
-	var since float64
+	var all bool
+	req := wire.FailuresRequest{}
 	format := newChoice("text", "json")
 	cmd := &cobra.Command{
-		Use:     "failures",
-		Short:   "List stored failures, the newest first",
-		Long:    "Lists the failures of the project, or those of all projects where there is no gpuemu.toml.",
-		Example: "  gpuemu failures --op softmax --since-hours 24",
+		Use:   "failures",
+		Short: "List open failures, the newest first",
+		Long: "Lists the failures of the project, or those of all projects where there is no gpuemu.toml: of each failing\n" +
+			"case the newest failure, unless the same case passed later. --all lists every stored failure and marks the\n" +
+			"fixed ones.",
+		Example: "  gpuemu failures --op softmax --since-hours 24\n  gpuemu failures clear --op softmax",
 		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			switch {
-			case limit < 1:
-				return diag.Errorf(Usage, "give 1 or more", "--limit is %d", limit)
+			if req.Limit < 1 {
+				return diag.Errorf(Usage, "give 1 or more", "--limit is %d", req.Limit)
 			}
-			if err := checkHours(since); err != nil {
+			if err := checkHours(req.SinceHours); err != nil {
 				return err
 			}
 			ctx, stop := env.interruptible()
@@ -39,33 +43,79 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			list, err := e.client.Failures(ctx, &wire.FailuresRequest{Config: e.project.path, Op: op, Limit: limit,
-				SinceHours: since})
+			req.Config, req.Env, req.Open, req.Marked = e.project.path, e.project.env, !all, all
+			list, fixed, err := e.client.MarkedFailures(ctx, &req)
 			if err != nil {
 				return err
 			}
 			if format.value == "json" {
-				return term.printJSON(map[string]any{"failures": list})
+				doc := map[string]any{"failures": list}
+				if all {
+					doc["fixed"] = append([]int{}, fixed...) // positions in the list; a list, never null
+				}
+				return term.printJSON(doc)
 			}
-			if len(list) == 0 {
-				term.print("no failures are stored")
-				return nil
-			}
-			rows := [][]string{{"SEED", "WHEN", "VERDICT", "OP", "DTYPE", "WHAT"}}
-			for _, r := range list {
-				rows = append(rows, []string{strconv.FormatUint(uint64(r.Seed), 10), ago(time.Since(r.Time)), r.Verdict.String(),
-					r.Op, r.DType, printable(shorten(r.Message, 100))})
-			}
-			term.printTable("", rows)
-			term.print("replay: gpuemu reproduce SEED")
+			printFailures(term, list, fixed, all)
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.IntVarP(&limit, "limit", "l", 20, "at most `N` failures")
-	f.StringVar(&op, "op", "", "only those of the op `NAME`")
-	f.Float64Var(&since, "since-hours", 0, "only those of the last `N` hours")
+	f.IntVarP(&req.Limit, "limit", "l", 20, "at most `N` failures")
+	f.StringVar(&req.Op, "op", "", "only those of the op `NAME`")
+	f.Float64Var(&req.SinceHours, "since-hours", 0, "only those of the last `N` hours")
+	f.BoolVar(&all, "all", false, "every stored failure, those that are fixed, too")
 	format.register(cmd, "format", "output format")
+	cmd.AddCommand(clearCommand(term, env))
+	return cmd
+}
+
+// printFailures prints failures with the command that repeats each.
+func printFailures(term *terminal, list []verdict.Result, fixed []int, all bool) {
+	switch {
+	case len(list) == 0 && all:
+		term.print("no failures are stored")
+	case len(list) == 0:
+		term.print("no failures are open; --all lists those that are fixed")
+	}
+	for i := range list {
+		r := &list[i]
+		state := ""
+		if slices.Contains(fixed, i) {
+			state = ", fixed"
+		}
+		term.print(fmt.Sprintf("%s %s %s, %s%s: %s", r.Verdict, escape.Text(r.Op), escape.Text(r.DType),
+			ago(time.Since(r.Time)), state, escape.Text(shorten(r.Message, 100))))
+		term.print("  replay: " + report.Replay(r))
+	}
+}
+
+func clearCommand(term *terminal, env Env) *cobra.Command {
+	var op string
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Forget the stored failures of the project",
+		Long: "Deletes the failures of the project from the store, so that neither failures nor report shows them.\n" +
+			"Without a gpuemu.toml it deletes those that belong to no project.",
+		Example: "  gpuemu failures clear\n  gpuemu failures clear --op softmax",
+		Args:    codes.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := env.interruptible()
+			defer stop()
+			e, err := open(ctx, env, term, false)
+			if err != nil {
+				return err
+			}
+			defer e.close()
+			n, err := e.client.ClearFailures(ctx, &wire.ClearRequest{Config: e.project.path, Env: e.project.env, Op: op})
+			if err != nil {
+				return err
+			}
+			term.print("cleared " + plural(n, "failure"))
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&op, "op", "", "only those of the op `NAME`")
+	completeWith(cmd, "op", oracle.Names)
 	return cmd
 }
 
@@ -99,15 +149,4 @@ func shorten(text string, n int) string {
 		return text
 	}
 	return string(r[:n-1]) + "…"
-}
-
-// printable replaces control characters: messages may come from the user's code, and a terminal obeys some of them.
-func printable(text string) string {
-	out := []rune(text)
-	for i, r := range out {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			out[i] = ' '
-		}
-	}
-	return string(out)
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/cudatool"
+	"gpuemu/internal/escape"
 	newproject "gpuemu/internal/project"
 	"gpuemu/internal/runner"
 )
@@ -29,7 +31,9 @@ func initCommand(term *terminal, env Env) *cobra.Command {
 		Use:   "init",
 		Short: "Write a gpuemu.toml and kernels that pass",
 		Long: "Writes a project that passes gpuemu test at once: a gpuemu.toml, one kernel (with --with-examples\n" +
-			"several) and, if asked for, a workflow for CI. No file that exists is overwritten without --force.",
+			"several) and, if asked for, a workflow for CI. Kernels in Triton and CUDA run on the CPU, by the emulator.\n" +
+			"Where their framework or a compiler is missing, they are not run, and gpuemu says what to install. No file\n" +
+			"that exists is overwritten without --force.",
 		Args: codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return runInit(term, env, f) },
 	}
@@ -71,13 +75,17 @@ func runInit(term *terminal, env Env, f initFlags) error {
 	if f.target == "." {
 		term.note("next: gpuemu test")
 	} else {
-		term.note("next: cd %s && gpuemu test", shellWord(f.target))
+		term.note("next: cd %s && gpuemu test", escape.Shell(f.target))
 	}
 	return nil
 }
 
-// sayCandidates says what the candidates will be on this machine.
+// sayCandidates says what runs the kernels on this machine, or what to install.
 func sayCandidates(ctx context.Context, term *terminal, env Env, framework, dir string) {
+	if framework == newproject.CUDA {
+		sayCompiler(ctx, term)
+		return
+	}
 	python, err := runner.FindPython(nil, env.Getenv, dir)
 	if err != nil {
 		term.note("note: %v: the kernels need Python with numpy", err)
@@ -92,16 +100,25 @@ func sayCandidates(ctx context.Context, term *terminal, env Env, framework, dir 
 	switch {
 	case it.Packages["numpy"] == "":
 		term.note("note: %s has no numpy, which the kernels need: %s -m pip install numpy", python, python)
-	case newproject.Emulated(framework):
-		term.note("note: this version of gpuemu cannot run %s kernels: what is tested are the numpy versions beside them",
-			framework)
 	case module == "":
 		term.note("the kernels run with numpy %s of %s", it.Packages["numpy"], python)
 	case it.Packages[module] == "":
-		term.note("note: %s has no %s: what is tested are the numpy versions of the kernels, until %s -m pip install %s",
-			python, module, python, module)
+		term.note("note: %s has no %s: the kernels are not run until %s -m pip install %s", python, module, python, module)
 	default:
 		term.note("the kernels run with %s %s of %s", module, it.Packages[module], python)
+	}
+}
+
+// sayCompiler says what compiles kernels in CUDA.
+func sayCompiler(ctx context.Context, term *terminal) {
+	switch tools := cudatool.Find(ctx); {
+	case tools.NVCC != nil:
+		term.note("the kernels are compiled by nvcc %s, %s", tools.NVCC.Version, tools.NVCC.Path)
+	case tools.Clang != nil:
+		term.note("the kernels are compiled by clang %s, %s", tools.Clang.Version, tools.Clang.Path)
+	default:
+		term.note("note: neither nvcc nor clang was found: the kernels are not run until one is installed, for example " +
+			"with apt-get install clang")
 	}
 }
 

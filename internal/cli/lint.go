@@ -206,15 +206,9 @@ func lookAtFiles(
 	}
 	var cfg *config.Config
 	if name != "" {
-		p, err := homelessPlace(env, term)
-		if err != nil {
+		if cfg, err = localConfig(env, term); err != nil {
 			return nil, err
 		}
-		pr, err := p.findProject(false)
-		if err != nil {
-			return nil, err
-		}
-		cfg = pr.Config
 	}
 	target, err := inspect.Named(cfg, name, inspect.Target{Files: files, Entry: name, Disassemble: true}, strict)
 	if err != nil {
@@ -235,7 +229,7 @@ func lookAtProject(ctx context.Context, env Env, term *terminal, name string, st
 		return nil, err
 	}
 	defer e.close()
-	req := &wire.LintRequest{Config: e.project.path, Strict: strict}
+	req := &wire.LintRequest{Config: e.project.path, Env: e.project.env, Strict: strict}
 	if name != "" {
 		req.Kernels = []string{name}
 	}

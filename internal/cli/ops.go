@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/campaign"
 	"gpuemu/internal/command"
+	"gpuemu/internal/compare"
+	"gpuemu/internal/config"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/opspec"
@@ -20,7 +25,7 @@ import (
 // boundText describes the tolerance regime of every catalogue op; the contract line says what it covers.
 const boundText = "per element, the largest error of any implementation that keeps the contract"
 
-// opInfo is the JSON form of a catalogue entry.
+// opInfo is the JSON form of an operator.
 type opInfo struct {
 	Name     string          `json:"name"`
 	Aliases  []string        `json:"aliases"`
@@ -28,16 +33,35 @@ type opInfo struct {
 	Doc      string          `json:"doc"`
 	Contract string          `json:"contract"`
 	Regime   string          `json:"regime"`
-	Bound    string          `json:"bound"`
-	DTypes   []string        `json:"dtypes"`
+	Bound    string          `json:"bound,omitempty"`
+	DTypes   []string        `json:"dtypes"` // that it takes
 	Schema   json.RawMessage `json:"schema"`
+
+	// Of an operator of gpuemu.toml.
+	Configured bool   `json:"configured,omitempty"`
+	Candidate  string `json:"candidate,omitempty"`
+	Reference  string `json:"reference,omitempty"`
+
+	// What its cases are drawn from.
+	Drawn drawnInfo `json:"drawn"`
 }
 
-func opsCommand(term *terminal) *cobra.Command {
+type drawnInfo struct {
+	DTypes  []string `json:"dtypes"`
+	Layouts []string `json:"layouts"`
+	Values  string   `json:"values"`
+}
+
+// configuredFamily stands where the catalogue has a family.
+const configuredFamily = "gpuemu.toml"
+
+func opsCommand(term *terminal, env Env) *cobra.Command {
 	format := newChoice("text", "json", "markdown")
 	cmd := &cobra.Command{
 		Use:   "ops [NAME]",
-		Short: "List the built-in operators, or describe one",
+		Short: "List the operators of gpuemu.toml and of the catalogue, or describe one",
+		Long: "Lists the operators of gpuemu.toml, where one applies, and those of the catalogue. With a name it\n" +
+			"describes that operator as a campaign would run it: [validation] decides what the operator does not say.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return diag.Errorf(Usage, "give one name, or none for the list", "unexpected argument %q", args[1])
@@ -46,37 +70,81 @@ func opsCommand(term *terminal) *cobra.Command {
 		},
 		ValidArgsFunction: completeOp,
 		RunE: func(_ *cobra.Command, args []string) error {
-			ops := oracle.Ops()
+			cfg, err := localConfig(env, term)
+			if err != nil {
+				return err
+			}
 			if len(args) == 1 {
-				op, err := findOp(args[0])
+				op, err := findOp(cfg, args[0])
 				if err != nil {
 					return err
 				}
-				ops = []*oracle.Op{op}
+				return printOps(term, []*campaign.Operator{op}, format.value, true)
 			}
-			switch {
-			case format.value == "json":
-				return opsJSON(term, ops)
-			case format.value == "markdown":
-				opsMarkdown(term, ops)
-			case len(args) == 1:
-				describeOp(term, ops[0])
-			default:
-				listOps(term, ops)
-			}
-			return nil
+			return printOps(term, allOps(term, cfg), format.value, false)
 		},
 	}
 	format.register(cmd, "format", "output format")
 	return cmd
 }
 
-// findOp returns the catalogue entry of that name or alias.
-func findOp(name string) (*oracle.Op, error) {
-	if op, ok := oracle.Lookup(name); ok {
-		return op, nil
+func printOps(term *terminal, ops []*campaign.Operator, format string, one bool) error {
+	switch {
+	case format == "json":
+		return opsJSON(term, ops)
+	case format == "markdown":
+		opsMarkdown(term, ops)
+	case one:
+		return describeOp(term, ops[0])
+	default:
+		listOps(term, ops)
+	}
+	return nil
+}
+
+// allOps returns the operators of the configuration, then those of the catalogue that it does not have. One that cannot
+// be resolved is named: the list is where its owner looks for what to write instead.
+func allOps(term *terminal, cfg *config.Config) []*campaign.Operator {
+	var ops []*campaign.Operator
+	seen := map[string]bool{}
+	add := func(name string) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		op, err := campaign.Resolve(cfg, name)
+		if err != nil {
+			term.note("left out: %v", err)
+			return
+		}
+		ops = append(ops, op)
+	}
+	if cfg != nil {
+		for _, op := range cfg.Subjects() {
+			add(op.Name)
+		}
+	}
+	for _, op := range oracle.Ops() {
+		add(op.Name)
+	}
+	return ops
+}
+
+// findOp returns the operator of that name or alias: of the configuration, else of the catalogue.
+func findOp(cfg *config.Config, name string) (*campaign.Operator, error) {
+	op, err := campaign.Resolve(cfg, name)
+	if diag.CodeOf(err) != campaign.UnknownOp {
+		return op, err
 	}
 	var known []string
+	if cfg != nil {
+		for _, op := range cfg.Subjects() {
+			if op.Name == name { // it is known, and names another operator that is not
+				return nil, err
+			}
+			known = append(known, op.Name)
+		}
+	}
 	for _, op := range oracle.Ops() {
 		known = append(append(known, op.Name), op.Aliases...)
 	}
@@ -91,21 +159,90 @@ func completeOp(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shel
 	return oracle.Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
-// opsJSON prints entries with their whole schemas.
-func opsJSON(t *terminal, ops []*oracle.Op) error {
+// opsJSON prints operators with their whole schemas.
+func opsJSON(t *terminal, ops []*campaign.Operator) error {
 	list := make([]opInfo, 0, len(ops))
 	for _, op := range ops {
 		schema, err := json.Marshal(op.Schema)
 		if err != nil {
 			return command.NotRun(diag.Errorf(Internal, "", "schema of %s: %w", op.Name, err))
 		}
-		list = append(list, opInfo{
-			Name: op.Name, Aliases: append([]string{}, op.Aliases...), Family: op.Family, Doc: op.Doc,
-			Contract: op.Contract, Regime: "bound", Bound: boundText, Schema: schema,
+		info := opInfo{Name: op.Name, Aliases: aliasesOf(op), Family: familyOf(op), Configured: op.Configured,
+			Candidate: op.Candidate, Reference: op.Reference, Schema: schema,
 			DTypes: dtypeNames(op.Schema.AllowedDTypes()),
-		})
+			Drawn:  drawnInfo{dtypeNames(op.DTypes), namesOfLayouts(op.Layouts), op.Values}}
+		if op.Entry != nil {
+			info.Doc, info.Contract = op.Entry.Doc, op.Entry.Contract
+		}
+		regimes, err := regimesOf(op)
+		if err != nil {
+			return err
+		}
+		for i, r := range regimes {
+			if i > 0 {
+				info.Regime += ", "
+			}
+			info.Regime += r.regime.String()
+			if r.regime == compare.Bound {
+				info.Bound = boundText
+			}
+		}
+		list = append(list, info)
 	}
 	return t.printJSON(map[string]any{"ops": list})
+}
+
+func aliasesOf(op *campaign.Operator) []string {
+	if op.Configured {
+		return []string{}
+	}
+	return append([]string{}, op.Entry.Aliases...)
+}
+
+func familyOf(op *campaign.Operator) string {
+	if op.Configured {
+		return configuredFamily
+	}
+	return op.Entry.Family
+}
+
+// docOf is what the catalogue says of an operator, or what the configuration has for it.
+func docOf(op *campaign.Operator) string {
+	if op.Configured {
+		return cmp.Or(op.Candidate, "no candidate") + ", reference " + cmp.Or(op.Reference, "missing")
+	}
+	return op.Entry.Doc
+}
+
+// regime is how outputs of some dtypes are compared.
+type regime struct {
+	regime compare.Regime
+	text   string // with the tolerances, of fixed ones
+}
+
+// regimesOf are the ways in which outputs of the operator are compared, each once.
+func regimesOf(op *campaign.Operator) ([]regime, error) {
+	var out []regime
+	for _, d := range op.DTypes {
+		opt, err := op.Judged(d)
+		if err != nil {
+			return nil, err
+		}
+		text := opt.Regime.String() + ": "
+		switch opt.Regime {
+		case compare.Bound:
+			text += boundText
+		case compare.Spread:
+			text += "the spread of the reference"
+		default:
+			text += fmt.Sprintf("%s atol %g, rtol %g", d, opt.Tol.Abs, opt.Tol.Rel)
+		}
+		r := regime{opt.Regime, text}
+		if !slices.Contains(out, r) {
+			out = append(out, r)
+		}
+	}
+	return out, nil
 }
 
 // allDTypes lists the names of all dtypes for the shell.
@@ -119,46 +256,69 @@ func dtypeNames(types []dtype.DType) []string {
 	return names
 }
 
-// listOps prints one line per entry: name, family, formula.
-func listOps(t *terminal, ops []*oracle.Op) {
+// listOps prints one line per operator: name, family, formula.
+func listOps(t *terminal, ops []*campaign.Operator) {
 	rows := make([][]string, len(ops))
 	for i, op := range ops {
-		rows[i] = []string{op.Name, op.Family, op.Doc}
+		rows[i] = []string{op.Name, familyOf(op), docOf(op)}
 	}
 	t.printTable("", rows)
 }
 
-// describeOp prints all there is to know about one entry.
-func describeOp(t *terminal, op *oracle.Op) {
-	t.print(op.Name + ": " + op.Doc)
+// describeOp prints all there is to know about one operator.
+func describeOp(t *terminal, op *campaign.Operator) error {
+	regimes, err := regimesOf(op)
+	if err != nil {
+		return err
+	}
+	head := [][]string{{"family", familyOf(op)}}
+	if op.Configured {
+		t.print(op.Name)
+		head = append(head, []string{"candidate", cmp.Or(op.Candidate, "none")},
+			[]string{"reference", cmp.Or(op.Reference, "none")})
+	} else {
+		t.print(op.Name + ": " + op.Entry.Doc)
+	}
 	t.print("")
-	head := [][]string{{"family", op.Family}}
-	if len(op.Aliases) > 0 {
-		head = append(head, []string{"aliases", strings.Join(op.Aliases, ", ")})
+	if aliases := aliasesOf(op); len(aliases) > 0 {
+		head = append(head, []string{"aliases", strings.Join(aliases, ", ")})
 	}
 	head = append(head, []string{"dtypes", strings.Join(dtypeNames(op.Schema.AllowedDTypes()), ", ")},
-		[]string{"contract", op.Contract}, []string{"tolerance", "bound: " + boundText})
+		[]string{"drawn", fmt.Sprintf("%s; layouts %s; values %s", strings.Join(dtypeNames(op.DTypes), ", "),
+			strings.Join(namesOfLayouts(op.Layouts), ", "), op.Values)})
+	if op.Entry != nil {
+		head = append(head, []string{"contract", op.Entry.Contract})
+	}
+	for _, r := range regimes {
+		head = append(head, []string{"tolerance", r.text})
+	}
 	if op.Schema.NaN != "" {
 		head = append(head, []string{"nan", op.Schema.NaN})
 	}
 	t.printTable("", head)
+	describeSchema(t, op.Schema)
+	return nil
+}
+
+// describeSchema prints inputs, outputs, attributes and dimensions.
+func describeSchema(t *terminal, schema *opspec.Schema) {
 	var dims, inputs, outputs, attrs, relations [][]string
-	for i := range op.Schema.Dims {
-		dims = append(dims, dimRow(&op.Schema.Dims[i]))
+	for i := range schema.Dims {
+		dims = append(dims, dimRow(&schema.Dims[i]))
 	}
-	for _, r := range op.Schema.Relations {
+	for _, r := range schema.Relations {
 		relations = append(relations, []string{r})
 	}
-	for i := range op.Schema.Inputs {
-		in := &op.Schema.Inputs[i]
+	for i := range schema.Inputs {
+		in := &schema.Inputs[i]
 		inputs = append(inputs, []string{in.Name, dimList(in.Dims), dtypeText(in.DType), in.Role.String(),
 			domainText(&in.Domain)})
 	}
-	for i := range op.Schema.Outputs {
-		outputs = append(outputs, outputRow(&op.Schema.Outputs[i]))
+	for i := range schema.Outputs {
+		outputs = append(outputs, outputRow(&schema.Outputs[i]))
 	}
-	for i := range op.Schema.Attrs {
-		a := &op.Schema.Attrs[i]
+	for i := range schema.Attrs {
+		a := &schema.Attrs[i]
 		attrs = append(attrs, []string{a.Name, a.EffectiveKind().String(), attrValues(a), a.Doc})
 	}
 	for _, section := range []struct {
@@ -274,13 +434,16 @@ func domainText(d *opspec.Domain) string {
 }
 
 // opsMarkdown prints the table of docs/ops.md.
-func opsMarkdown(t *terminal, ops []*oracle.Op) {
+func opsMarkdown(t *terminal, ops []*campaign.Operator) {
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 	t.print("| op | formula | inputs | attributes | contract |")
 	t.print("|---|---|---|---|---|")
 	for _, op := range ops {
-		name := "`" + op.Name + "`"
-		for _, a := range op.Aliases {
+		name, contract := "`"+op.Name+"`", ""
+		if op.Entry != nil {
+			contract = op.Entry.Contract
+		}
+		for _, a := range aliasesOf(op) {
 			name += ", `" + a + "`"
 		}
 		var inputs, attrs []string
@@ -297,7 +460,7 @@ func opsMarkdown(t *terminal, ops []*oracle.Op) {
 				attrs = append(attrs, fmt.Sprintf("%s=%v", a.Name, a.DefaultValue()))
 			}
 		}
-		t.print(fmt.Sprintf("| %s | %s | %s | %s | %s |", name, cell(op.Doc), cell(strings.Join(inputs, ", ")),
-			cell(strings.Join(attrs, ", ")), cell(op.Contract)))
+		t.print(fmt.Sprintf("| %s | %s | %s | %s | %s |", name, cell(docOf(op)), cell(strings.Join(inputs, ", ")),
+			cell(strings.Join(attrs, ", ")), cell(contract)))
 	}
 }

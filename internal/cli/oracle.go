@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/campaign"
 	"gpuemu/internal/command"
 	"gpuemu/internal/compare"
 	"gpuemu/internal/diag"
@@ -35,7 +36,8 @@ func oracleCommand(term *terminal, env Env) *cobra.Command {
 		Short: "Compute the fp64 reference of an operator and its error bound",
 		Long: "Computes the built-in fp64 reference of an operator on the tensors of a file and writes, for every output,\n" +
 			"<output> and <output>.bound in float64. An element on which the contract does not decide has the bound +Inf.\n" +
-			"A single input matches under any name. A file written by gpuemu cases carries its attributes; --attr wins.",
+			"A single input matches under any name. The operator is one of gpuemu.toml, with the inputs and attributes it\n" +
+			"has there, or of the catalogue. A file written by gpuemu cases carries its attributes; --attr wins.",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return diag.Errorf(Usage, "gpuemu ops lists the names", "oracle takes the name of one op, got %d", len(args))
@@ -55,9 +57,17 @@ func oracleCommand(term *terminal, env Env) *cobra.Command {
 }
 
 func runOracle(term *terminal, env Env, name string, flags oracleFlags) error {
-	op, err := findOp(name)
+	cfg, err := localConfig(env, term)
 	if err != nil {
 		return err
+	}
+	op, err := findOp(cfg, name)
+	if err != nil {
+		return err
+	}
+	if op.Entry == nil {
+		return diag.Errorf(Usage, "set reference = \"builtin:NAME\" or schema = \"NAME\" of the catalogue (gpuemu ops)",
+			"op %q is in gpuemu.toml, and the catalogue has no reference for it", name)
 	}
 	for _, f := range []struct{ flag, value string }{{"--inputs", flags.inputs}, {"-o", flags.output}} {
 		if f.value == "" {
@@ -81,13 +91,17 @@ func runOracle(term *terminal, env Env, name string, flags oracleFlags) error {
 	if err != nil {
 		return err
 	}
-	wants, err := oracle.Evaluate(op, inputs, attrs, d)
+	named := make(map[string]*tensor.Tensor, len(inputs))
+	for name, in := range inputs {
+		named[op.EntryInput(name)] = in
+	}
+	wants, err := oracle.Evaluate(op.Entry, named, attrs, d)
 	if err != nil {
 		return fmt.Errorf("%s: %w", flags.inputs, err)
 	}
 	var results []tensor.Named
-	for i := range op.Schema.Outputs {
-		o := &op.Schema.Outputs[i]
+	for i := range op.Entry.Schema.Outputs {
+		o := &op.Entry.Schema.Outputs[i]
 		value, bound := wantTensors(wants[o.Name])
 		results = append(results, tensor.Named{Name: o.Name, Tensor: value},
 			tensor.Named{Name: o.Name + ".bound", Tensor: bound})
@@ -101,8 +115,8 @@ func runOracle(term *terminal, env Env, name string, flags oracleFlags) error {
 	case err != nil:
 		return command.NotRun(err)
 	}
-	for i := range op.Schema.Outputs {
-		o := &op.Schema.Outputs[i]
+	for i := range op.Entry.Schema.Outputs {
+		o := &op.Entry.Schema.Outputs[i]
 		term.note("%s: %s %s", op.Name, o.Name, wantSummary(wants[o.Name]))
 	}
 	term.note("wrote %s", flags.output)
@@ -149,7 +163,9 @@ func matchInputs(s *opspec.Schema, given []tensor.Named) (map[string]*tensor.Ten
 }
 
 // caseSettings returns attributes and dtype: those of the case the inputs were written for, then those of the flags.
-func caseSettings(term *terminal, op *oracle.Op, flags oracleFlags, text string) (opspec.Attrs, dtype.DType, error) {
+func caseSettings(
+	term *terminal, op *campaign.Operator, flags oracleFlags, text string,
+) (opspec.Attrs, dtype.DType, error) {
 	given, err := parseAttrs(flags.attrs)
 	if err != nil {
 		return nil, 0, err
@@ -157,6 +173,11 @@ func caseSettings(term *terminal, op *oracle.Op, flags oracleFlags, text string)
 	attrs, err := op.Schema.ResolveAttrs(given)
 	if err != nil {
 		return nil, 0, inFlag("attr", err)
+	}
+	for name, v := range op.Attrs {
+		if _, overridden := given[name]; !overridden {
+			attrs[name] = v
+		}
 	}
 	d := dtype.Invalid
 	if text != "" {

@@ -1,17 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
@@ -90,22 +88,13 @@ func (r reportOutput) write(term *terminal, fill func(io.Writer) error) error {
 
 // replaceFile lets fill write a file, which is the new one as a whole afterwards, or the old one.
 func replaceFile(path string, fill func(io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".gpuemu-*")
-	if err != nil {
-		return command.NotRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
-	}
-	defer os.Remove(tmp.Name()) // fails after the rename, which is as it should be
-	buffered := bufio.NewWriterSize(tmp, 1<<16)
-	if err := fill(buffered); err != nil {
-		tmp.Close()
+	err := atomicfile.Replace(path, 0o644, fill)
+	var fault *atomicfile.Fault
+	switch {
+	case errors.As(err, &fault):
+		return command.NotRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, fault.Err))
+	case err != nil:
 		return fmt.Errorf("output %q: %w", path, err)
-	}
-	err = errors.Join(buffered.Flush(), tmp.Chmod(0o644), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return command.NotRun(diag.Errorf(WriteFailed, "", "output %q: %w", path, err))
 	}
 	return nil
 }

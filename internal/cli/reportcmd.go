@@ -13,6 +13,9 @@ import (
 
 // This file implements the commands report, coverage and merge: they read results and execute nothing.
 
+// newestReported is the value of --campaign that means the newest one. No campaign has it as its identifier.
+const newestReported = "latest"
+
 func reportCommand(term *terminal, env Env) *cobra.Command {
 	var out outputs
 	var campaign string
@@ -21,10 +24,10 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Report stored results",
-		Long: "Makes a report of what is stored; nothing is executed. Without --campaign and --since-hours it is that of\n" +
-			"the project's newest campaign. Exit codes are those of the run: 1 if something failed, 3 if something was not\n" +
-			"run or there is nothing to report.",
-		Example: "  gpuemu report --format junit -o results.xml --since-hours 24",
+		Long: "Makes a report of what is stored; nothing is executed. It has the latest verdict on each case of the\n" +
+			"project, whichever campaign or client it came from; --campaign reports one campaign alone. Exit codes are\n" +
+			"those of a run: 1 if a latest verdict is a failure, 3 if something was not run or there is nothing to report.",
+		Example: "  gpuemu report --format junit -o results.xml --since-hours 24\n  gpuemu report --campaign latest",
 		Args:    codes.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if err := checkHours(since); err != nil {
@@ -44,11 +47,15 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 				return err
 			}
 			defer e.close()
-			status := command.ExitOK
+			status, named := command.ExitOK, campaign
+			if named == newestReported {
+				named = "" // what the engine takes for the newest
+			}
 			for _, o := range outs {
 				err := o.write(term, func(w io.Writer) error {
-					exit, err := e.client.Report(ctx, &wire.ReportRequest{Config: e.project.path, Dir: e.dir, Format: o.format,
-						Campaign: campaign, SinceHours: since, IncludeLint: lint, IncludeArtifacts: artifacts,
+					exit, err := e.client.Report(ctx, &wire.ReportRequest{Config: e.project.path, Env: e.project.env, Dir: e.dir,
+						Format: o.format, Campaign: named, SinceHours: since, All: campaign == "",
+						IncludeLint: lint, IncludeArtifacts: artifacts,
 						Color: o.file == "" && term.outColor, Verbose: term.verbose}, w)
 					status = worseExit(status, exit)
 					return err
@@ -61,8 +68,8 @@ func reportCommand(term *terminal, env Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&campaign, "campaign", "", "report the campaign `ID`")
-	f.Float64Var(&since, "since-hours", 0, "report all results of the last `N` hours")
+	f.StringVar(&campaign, "campaign", "", "report the campaign `ID` alone, or the latest")
+	f.Float64Var(&since, "since-hours", 0, "report the latest verdicts of the last `N` hours")
 	f.BoolVar(&lint, "include-lint", false, "add the results of gpuemu lint")
 	f.BoolVar(&artifacts, "include-artifacts", false, "add metrics of compiled kernels")
 	out.register(cmd, "o", "text", "json", "junit", "sarif")

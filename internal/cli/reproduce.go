@@ -14,6 +14,7 @@ import (
 	"gpuemu/internal/command"
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/oracle"
 	"gpuemu/internal/report"
@@ -31,8 +32,10 @@ func reproduceCommand(term *terminal, env Env) *cobra.Command {
 		Long: "Makes the inputs of a case anew, runs reference and candidate, and compares. The case is named by the seed\n" +
 			"of a stored one, or by its canonical text, which needs no store. -v shows the worst elements, the error map\n" +
 			"and the inputs. Exit code 1: it still fails.",
-		Example: "  gpuemu reproduce 8837462910\n  gpuemu reproduce 8837462910 --export repro.py",
-		Args:    oneArg("the seed or the text of a case"),
+		Example: "  gpuemu reproduce 'softmax dtype=float32 dims=B:2,S:3,H:70 attrs=math:gpu " +
+			"in=input:float32[2,3,70]:contiguous:normal seed=9 gen=1'\n" +
+			"  gpuemu reproduce 8837462910 --export repro.py",
+		Args: oneArg("the seed or the text of a case"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := env.interruptible()
 			defer stop()
@@ -90,7 +93,7 @@ func reproduce(ctx context.Context, e *engine, target, op, export string) error 
 		return err
 	}
 	reply, err := e.client.Reproduce(ctx, &wire.ReproduceRequest{
-		Config: e.project.path, Python: e.project.python, Seed: seed, Case: text, Op: op})
+		Config: e.project.path, Python: e.project.python, Env: e.project.env, Seed: seed, Case: text, Op: op})
 	if err != nil {
 		return err
 	}
@@ -117,7 +120,7 @@ func replayLine(r *daemon.ReproduceReply) string {
 	case r.Result == nil:
 		return "replayed: the op runs on the client's side and cannot be executed here"
 	case r.StillFails:
-		return "replayed: still fails: " + printable(r.Result.Message)
+		return "replayed: still fails: " + escape.Text(r.Result.Message)
 	case failsNoMore(r):
 		return fmt.Sprintf("replayed: does not fail any more (%s)", r.Result.Verdict)
 	}
@@ -186,27 +189,32 @@ func (e *engine) export(ctx context.Context, r *daemon.ReproduceReply, path stri
 }
 
 func minimizeCommand(term *terminal, env Env) *cobra.Command {
-	var op string
 	var chosen seed
-	var iters int
+	req := wire.MinimizeRequest{}
 	strategy := newChoice("all", "binary-search-dims", "binary-search-values")
 	cmd := &cobra.Command{
-		Use:   "minimize SEED",
+		Use:   "minimize SEED|CASE",
 		Short: "Find the smallest case that fails in the same way",
-		Long: "Shrinks a stored failing case: dimensions, then attributes, layout, dtype and distribution, then single\n" +
-			"values. It runs the candidate each time and keeps only what fails in the same way. The result is stored under\n" +
-			"its own seed and replays by it.",
+		Long: "Shrinks a failing case: dimensions, then attributes, layout and distribution, then single values. The case\n" +
+			"is named by the seed of a stored one, or by its text, which needs no store. It runs the candidate each time\n" +
+			"and keeps only what fails in the same way: the same dtype, reason and diagnosis. --any-dtype and\n" +
+			"--any-failure lift that; the smaller case may then show another bug. The result is stored under its own seed.",
 		Example: "  gpuemu minimize 8837462910\n  gpuemu minimize --op matmul --seed 98765 --strategy binary-search-dims",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("seed") {
 				return codes.NoArgs(cmd, args)
 			}
-			return oneArg("the seed of a stored case")(cmd, args)
+			return oneArg("the seed or the text of a case")(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			req.Seed = wire.Seed(chosen)
 			if !cmd.Flags().Changed("seed") {
-				if err := chosen.Set(args[0]); err != nil {
-					return diag.Errorf(Usage, "gpuemu failures lists the seeds of stored failures", "%w", err)
+				seed, text, err := caseArg(args[0])
+				if err != nil {
+					return err
+				}
+				if req.Case = text; seed != nil {
+					req.Seed = *seed
 				}
 			}
 			ctx, stop := env.interruptible()
@@ -217,9 +225,8 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 			}
 			defer e.close()
 			bar := term.progress("minimize")
-			reply, err := e.client.Minimize(ctx, &wire.MinimizeRequest{Config: e.project.path, Python: e.project.python,
-				Seed: wire.Seed(chosen), Op: op, Strategy: strategy.value, MaxIters: iters},
-				func(done, budget int) { bar.update(done, budget, "") })
+			req.Config, req.Python, req.Env, req.Strategy = e.project.path, e.project.python, e.project.env, strategy.value
+			reply, err := e.client.Minimize(ctx, &req, func(done, budget int) { bar.update(done, budget, "") })
 			bar.clear()
 			if err != nil {
 				if ctx.Err() != nil {
@@ -232,9 +239,11 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&op, "op", "", "`NAME` of the op, where several have a case of that seed")
+	f.StringVar(&req.Op, "op", "", "`NAME` of the op, where several have a case of that seed")
 	f.Var(&chosen, "seed", "seed of the case, instead of the argument")
-	f.IntVar(&iters, "max-iters", 100, "run the candidate at most `N` times")
+	f.IntVar(&req.MaxIters, "max-iters", 100, "run the candidate at most `N` times")
+	f.BoolVar(&req.AnyDType, "any-dtype", false, "try simpler dtypes, too")
+	f.BoolVar(&req.AnyFailure, "any-failure", false, "accept cases that fail in another way")
 	strategy.register(cmd, "strategy", "what to shrink")
 	completeWith(cmd, "op", oracle.Names)
 	return cmd
@@ -242,11 +251,17 @@ func minimizeCommand(term *terminal, env Env) *cobra.Command {
 
 func (e *engine) printMinimized(r *daemon.MinimizeReply) {
 	e.term.print("original:  " + r.Original.Case)
-	e.term.print("  " + printable(r.Original.Message))
+	e.term.print("  " + escape.Text(r.Original.Message))
 	e.term.print("minimized: " + r.Minimized.Case)
-	e.term.print("  " + printable(r.Minimized.Message))
+	e.term.print("  " + escape.Text(r.Minimized.Message))
 	e.term.print(fmt.Sprintf("ran the candidate %d times", r.Executed))
-	e.term.print(fmt.Sprintf("replay: gpuemu reproduce %d", uint64(r.Minimized.Seed)))
+	e.term.print("replay: " + report.ReplayCase(r.Case))
+	switch {
+	case r.Portable == "":
+		e.term.print("The inputs are in this store alone; reproduce --export writes them to a file.")
+	case r.Portable != r.Case: // single values were made simpler, which no text says
+		e.term.print("replay without this store: " + report.ReplayCase(r.Portable))
+	}
 }
 
 // writeReproducer writes a Python program that has the inputs in it and needs numpy alone.

@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/daemon"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/opspec"
 	"gpuemu/internal/verdict"
 )
@@ -117,16 +118,11 @@ func pythonValue(value any) string {
 	return fmt.Sprint(value)
 }
 
-// comment makes text safe inside a Python docstring: no quotes that end it, no escapes, no control characters.
+// comment makes text safe inside a Python docstring: no quotes that end it, no escapes, nothing that a reader of the
+// file does not see.
 func comment(text string) string {
-	text = strings.ReplaceAll(text, `\`, "/")
-	text = strings.ReplaceAll(text, `"""`, "'''")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' {
-			return '?'
-		}
-		return r
-	}, text)
+	text = strings.ReplaceAll(escape.Block(text), `\`, "/")
+	return strings.ReplaceAll(text, `"""`, "'''")
 }
 
 const reproducerUse = `

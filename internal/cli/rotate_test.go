@@ -65,8 +65,8 @@ func TestLinesFrom(t *testing.T) {
 		n      int
 		want   string
 	}{
-		{0, 9, "one\ntwo\nthr ee\n"}, {0, 1, "thr ee\n"}, {4, 9, "two\nthr ee\n"}, {15, 9, ""},
-		{99, 2, "two\nthr ee\n"}, {0, 0, ""},
+		{0, 9, "one\ntwo\nthr\\x1bee\n"}, {0, 1, "thr\\x1bee\n"}, {4, 9, "two\nthr\\x1bee\n"}, {15, 9, ""},
+		{99, 2, "two\nthr\\x1bee\n"}, {0, 0, ""},
 	} {
 		if got, end := linesFrom(path, c.offset, c.n); got != c.want || end != 15 {
 			t.Errorf("linesFrom(%d, %d) = %q, %d, want %q, 15", c.offset, c.n, got, end, c.want)
@@ -74,5 +74,24 @@ func TestLinesFrom(t *testing.T) {
 	}
 	if got, _ := linesFrom(path+".1", 0, 5); got != "" {
 		t.Errorf("a file that is not there gives %q", got)
+	}
+}
+
+// TestLineCopier: lines that are added are printed when they are complete, and none of them steers a terminal.
+func TestLineCopier(t *testing.T) {
+	var out strings.Builder
+	term := newTerminal(Env{Stdout: &out, Stderr: &out})
+	lines := &lineCopier{term: term}
+	for _, added := range []string{"one\n::t", "wo\n\x1b[2Jthree", "", strings.Repeat("x", 5000) + "\npart"} {
+		if err := lines.copy(strings.NewReader(added)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := term.flush(); err != nil {
+		t.Fatal(err)
+	}
+	want := "one\n" + `\x3a:two` + "\n" + `\x1b[2Jthree` + strings.Repeat("x", 5000) + "\n"
+	if out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
 	}
 }

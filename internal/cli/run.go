@@ -87,7 +87,7 @@ func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.Ru
 		return nil, diag.Errorf(Usage, "give a time above 0, or leave it out", "--time-limit is %s", f.timeLimit)
 	}
 	req := &wire.RunRequest{
-		Config: e.project.path, Dir: e.dir, Python: e.project.python, Kind: kind, Attached: true,
+		Config: e.project.path, Dir: e.dir, Python: e.project.python, Env: e.project.env, Kind: kind, Attached: true,
 		Ops: f.ops, Quick: f.quick, Thorough: f.thorough, Iterations: f.iterations, FailFast: f.failFast,
 		TimeLimitSeconds: f.timeLimit.Seconds(), Parallel: f.parallel, Shard: f.shard,
 		Values: f.values, Shapes: f.shapes,
@@ -218,7 +218,7 @@ func (e *engine) report(ctx context.Context, out reportOutput, campaign string, 
 	exit := command.ExitOK
 	err := out.write(e.term, func(w io.Writer) (err error) {
 		exit, err = e.client.Report(ctx, &wire.ReportRequest{
-			Config: e.project.path, Dir: e.dir, Format: out.format, Campaign: campaign,
+			Config: e.project.path, Env: e.project.env, Dir: e.dir, Format: out.format, Campaign: campaign,
 			Baseline: f.baseline, FailOnRegression: f.failOnRegression,
 			IncludeLint:      f.kernels && len(f.ops) == 0,
 			IncludeArtifacts: f.artifacts && out.format == "json", // a baseline file needs them

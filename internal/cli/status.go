@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gpuemu/internal/daemon"
 	"gpuemu/internal/store"
 	"gpuemu/internal/wire"
 )
@@ -45,10 +46,11 @@ func statusCommand(term *terminal, env Env) *cobra.Command {
 			if format.value == "json" {
 				return term.printJSON(struct {
 					*wire.Status
+					InProcess   bool                `json:"in_process,omitempty"` // no daemon has answered
 					Interrupted []wire.CampaignInfo `json:"interrupted"`
-				}{st, left})
+				}{st, client.Local(), left})
 			}
-			printStatus(term, st, !client.Local())
+			printStatus(term, st, p.daemonLine(client, st))
 			for _, c := range left {
 				term.print(fmt.Sprintf("interrupted: %s, %d of %d cases of %s; gpuemu %s --resume=%s continues it", c.ID, c.Done,
 					c.Planned, c.Config, c.Kind, c.ID))
@@ -60,15 +62,30 @@ func statusCommand(term *terminal, env Env) *cobra.Command {
 	return cmd
 }
 
-// printStatus prints what a daemon says of itself, or what the store says where there is no daemon.
-func printStatus(term *terminal, st *wire.Status, running bool) {
-	rows := [][]string{{"version", st.Version}}
-	if running {
-		up := time.Duration(st.UptimeSeconds * float64(time.Second)).Round(time.Second)
-		rows = append(rows, []string{"daemon", "running, up " + up.String()})
-	} else {
-		rows = append(rows, []string{"daemon", "not running (gpuemu daemon start --background)"})
+// daemonLine says which daemon has served a command, or why none has.
+func (p *place) daemonLine(client *daemon.Client, st *wire.Status) string {
+	switch {
+	case !client.Local():
+		return servedBy(st)
+	case p.unused != "":
+		return p.unused
 	}
+	return "not running (gpuemu daemon start --background)"
+}
+
+// servedBy is what a daemon says of itself: process, version, how long it runs, and who started it.
+func servedBy(st *wire.Status) string {
+	seconds := func(n float64) time.Duration { return time.Duration(n * float64(time.Second)).Round(time.Second) }
+	line := fmt.Sprintf("running, up %v, pid %d, gpuemu %s, started ", seconds(st.UptimeSeconds), st.PID, st.Version)
+	if st.IdleSeconds == 0 {
+		return line + "by hand"
+	}
+	return line + fmt.Sprintf("on demand: ends after %v without work", seconds(st.IdleSeconds))
+}
+
+// printStatus prints what an engine says of itself; served is the line on the daemon.
+func printStatus(term *terminal, st *wire.Status, served string) {
+	rows := [][]string{{"version", st.Version}, {"daemon", served}}
 	rows = append(rows, []string{"socket", st.Socket}, []string{"store",
 		fmt.Sprintf("%s, %d results, %s", st.Store.Path, st.Store.Rows, size(st.Store.Bytes))})
 	for _, c := range st.Campaigns {

@@ -14,6 +14,7 @@ import (
 
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
 // This file implements all printing: results to standard output, everything else to standard error.
@@ -26,6 +27,7 @@ type terminal struct {
 	err    io.Writer
 
 	verbose, noColor, jsonLog bool   // flags
+	noDaemon                  bool   // --no-daemon
 	config                    string // --config
 
 	level    slog.Level
@@ -84,18 +86,8 @@ func (t *terminal) say(level slog.Level, format string, args ...any) {
 	case t.jsonLog:
 		t.logJSON(level, msg)
 	default:
-		fmt.Fprintln(t.err, harmless(msg))
+		fmt.Fprintln(t.err, escape.Block(msg))
 	}
-}
-
-// harmless is text of several lines without characters that steer a terminal: paths, names and what the user's code
-// said are part of many messages.
-func harmless(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = printable(line)
-	}
-	return strings.Join(lines, "\n")
 }
 
 // fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
@@ -114,15 +106,32 @@ func (t *terminal) fail(err error) {
 	if t.color {
 		prefix = "\x1b[31mgpuemu:\x1b[0m"
 	}
-	fmt.Fprintln(t.err, prefix, harmless(err.Error()))
+	fmt.Fprintln(t.err, prefix, escape.Block(err.Error()))
 	if hint != "" {
-		fmt.Fprintln(t.err, "hint:", harmless(hint))
+		fmt.Fprintln(t.err, "hint:", escape.Block(hint))
 	}
+}
+
+// logSink makes the records of a log safe; a handler writes each in one call.
+type logSink struct {
+	out  io.Writer
+	json bool
+}
+
+func (s logSink) Write(record []byte) (int, error) {
+	safe := escape.JSON
+	if !s.json {
+		safe = func(b []byte) []byte { return []byte(escape.Block(string(b))) }
+	}
+	if _, err := s.out.Write(safe(record)); err != nil {
+		return 0, err
+	}
+	return len(record), nil
 }
 
 // logJSON prints one log record without the time: same run, same bytes.
 func (t *terminal) logJSON(level slog.Level, msg string, attrs ...any) {
-	handler := slog.NewJSONHandler(t.err, &slog.HandlerOptions{Level: slog.LevelDebug,
+	handler := slog.NewJSONHandler(logSink{t.err, true}, &slog.HandlerOptions{Level: slog.LevelDebug,
 		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey && len(groups) == 0 {
 				return slog.Attr{}
@@ -154,7 +163,11 @@ func wrapped(words []string) string {
 
 // print writes one line of a result. bufio keeps an error until flush.
 func (t *terminal) print(line string) {
-	t.out.WriteString(line)
+	safe := escape.Block
+	if t.outColor {
+		safe = escape.Painted
+	}
+	t.out.WriteString(safe(line))
 	t.out.WriteByte('\n')
 }
 
@@ -186,10 +199,15 @@ func (t *terminal) printJSON(v any) error {
 
 // encodeJSON writes v and a line break; prefix stands in front of all lines but the first.
 func encodeJSON(w io.Writer, prefix string, v any) error {
-	enc := json.NewEncoder(w)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent(prefix, "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escape.JSON(b.Bytes()))
+	return err
 }
 
 // jsonList prints {"name": [items]} as printJSON would, but item by item: a list may be longer than memory. Where it
@@ -228,18 +246,11 @@ func (t *terminal) printTable(indent string, rows [][]string) {
 		for len(row) > 1 && row[len(row)-1] == "" {
 			row = row[:len(row)-1]
 		}
-		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
+		cells := make([]string, len(row))
+		for i := range row {
+			cells[i] = escape.Line(row[i])
+		}
+		fmt.Fprintln(w, indent+strings.Join(cells, "\t"))
 	}
 	w.Flush()
-}
-
-// shellWord is a text as one word of a POSIX shell, for commands that a user copies.
-func shellWord(text string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./+:,@%", r)
-	}
-	if text != "" && strings.TrimFunc(text, plain) == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 	"testing"
@@ -61,17 +62,44 @@ func TestMessagesAreHarmless(t *testing.T) {
 	term := newTerminal(Env{Stdout: &strings.Builder{}, Stderr: &said})
 	term.note("one\x1b[31m\ntwo %s", "\u009b1m")
 	term.fail(errors.New("no \x1b]0;file\a"))
-	const want = "one [31m\ntwo  1m\ngpuemu: no  ]0;file \n"
+	const want = `one\x1b[31m` + "\n" + `two \u009b1m` + "\n" + `gpuemu: no \x1b]0;file\a` + "\n"
 	if said.String() != want {
 		t.Errorf("said %q, want %q", said.String(), want)
 	}
 }
 
-func TestShellWord(t *testing.T) {
-	for text, want := range map[string]string{"/tmp/a-b_1.x": "/tmp/a-b_1.x", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$HOME": "'$HOME'", "": "''", "a;b": "'a;b'", "é": "'é'"} {
-		if got := shellWord(text); got != want {
-			t.Errorf("shellWord(%q) = %s, want %s", text, got, want)
+// TestLogSink: the daemon logs what requests say.
+func TestLogSink(t *testing.T) {
+	const evil = "##[x]::\u202e\x1b[31m\u009b"
+	for _, c := range []struct {
+		json bool
+		want string
+	}{
+		{false, `level=INFO msg=#\x23[x] key="#\x23[x]::\u202e\x1b[31m\u009b"` + "\n"},
+		{true, `{"level":"INFO","msg":"#\u0023[x]","key":"#\u0023[x]::\u202e\u001b[31m\u009b"}` + "\n"},
+	} {
+		var out strings.Builder
+		options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}
+		var handler slog.Handler = slog.NewTextHandler(logSink{&out, false}, options)
+		if c.json {
+			handler = slog.NewJSONHandler(logSink{&out, true}, options)
 		}
+		slog.New(handler).Info("##[x]", "key", evil)
+		if out.String() != c.want {
+			t.Errorf("logged %q, want %q", out.String(), c.want)
+		}
+	}
+}
+
+// TestComment: what stands in the docstring of an exported case neither ends it nor hides in it.
+func TestComment(t *testing.T) {
+	const in, want = "a\"\"\"\\b\x1b\u202e\nc\u200b", "a'''/b/x1b/u202e\nc/u200b"
+	if got := comment(in); got != want {
+		t.Errorf("comment(%q) = %q, want %q", in, got, want)
 	}
 }

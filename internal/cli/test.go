@@ -47,7 +47,7 @@ func testCommand(term *terminal, env Env) *cobra.Command {
 // replayFirst replays the stored case of that seed, if there is one: the FAQ promises it.
 func replayFirst(ctx context.Context, e *engine, seed uint64, ops []string) error {
 	s := wire.Seed(seed)
-	req := &wire.ReproduceRequest{Config: e.project.path, Python: e.project.python, Seed: &s}
+	req := &wire.ReproduceRequest{Config: e.project.path, Python: e.project.python, Env: e.project.env, Seed: &s}
 	if len(ops) == 1 {
 		req.Op = ops[0]
 	}

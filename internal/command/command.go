@@ -5,6 +5,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -43,6 +44,22 @@ func (c Codes) Group(cmd *cobra.Command) {
 		return c.Unknown(cmd, args[0])
 	}
 	cmd.RunE = func(*cobra.Command, []string) error { return nil } // never reached: Args refuses everything
+}
+
+// Execute runs a program. cobra prints help before it looks at the names of commands: with --help, one that does not
+// exist would be a success.
+func Execute(program *cobra.Command) error {
+	var unknown error
+	help := program.HelpFunc()
+	program.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		if names := cmd.Flags().Args(); cmd.HasSubCommands() && len(names) > 0 {
+			unknown = cmd.ValidateArgs(names)
+		}
+		if unknown == nil {
+			help(cmd, args)
+		}
+	})
+	return cmp.Or(program.Execute(), unknown)
 }
 
 func listsCommands(cmd *cobra.Command) string {

@@ -28,13 +28,18 @@ func TestUsage(t *testing.T) {
 		{"", "no command given", "program --help lists the commands"},
 		{"verfy", `unknown command "verfy"`, "did you mean verify?"},
 		{"verfy --max", `unknown command "verfy"`, "did you mean verify?"},
+		{"verfy --help", `unknown command "verfy"`, "did you mean verify?"},
+		{"verfy -h", `unknown command "verfy"`, "did you mean verify?"},
+		{"--help verfy", `unknown command "verfy"`, "did you mean verify?"},
+		{"--help", "", ""},
+		{"verify --help", "", ""},
 		{"help verfy", `unknown command "verfy"`, "did you mean verify?"},
 		{"verify x", `unexpected argument "x"`, "program verify --help shows its use"},
 		{"verify --max-agee 1", `unknown flag "--max-agee"`, "did you mean --max-age?"},
 		{"verify --max_age y", `--max-age: "y": invalid syntax`, "program verify --help lists the flags"},
 		{"verify --max_age 1", "", ""},
 	} {
-		err := program(strings.Fields(c.args)...).Execute()
+		err := Execute(program(strings.Fields(c.args)...))
 		if c.message == "" {
 			if err != nil {
 				t.Errorf("%q = %v, want success", c.args, err)
