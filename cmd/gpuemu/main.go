@@ -26,6 +26,7 @@ func main() {
 		Stdout:  os.Stdout,
 		Stderr:  os.Stderr,
 		Getenv:  os.Getenv,
+		Environ: os.Environ(),
 		Version: version,
 		Interrupt: func() (context.Context, context.CancelFunc) {
 			if signal.Ignored(syscall.SIGHUP) { // nohup: a run is to outlive its terminal

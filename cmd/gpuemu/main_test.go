@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,23 +22,31 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"gpuemu":  main,
-		"tensors": printTensors,
-		"tensor":  makeTensors,
-		"raw":     makeRaw,
-		"junit":   countJUnit,
-		"seeds":   listSeeds,
-		"first":   withFirstLine,
-		"until":   runUntil,
-		"isjson":  checkJSON,
-		"same":    compareReports,
-		"peak":    limitMemory,
+		"gpuemu": main,
+		"gpuemu-other": func() {
+			version = "9.9.9-other"
+			main()
+		},
+		"tensors":  printTensors,
+		"tensor":   makeTensors,
+		"raw":      makeRaw,
+		"junit":    countJUnit,
+		"seeds":    listSeeds,
+		"first":    withFirstLine,
+		"replays":  runReplays,
+		"until":    runUntil,
+		"isjson":   checkJSON,
+		"same":     compareReports,
+		"peak":     limitMemory,
+		"owner":    asOwner,
+		"harmless": checkHarmless,
 	})
 }
 
 // TestScripts runs testdata/script/*.txt: one file per behaviour; stdout, stderr and exit code are asserted there.
 // Commands beside gpuemu:
 //
+//	gpuemu-other ...               is gpuemu of another version
 //	exits CODE gpuemu ...          runs a command that must exit with exactly CODE
 //	tensors FILE                   prints name, dtype, shape and values of a safetensors file
 //	tensor FILE NAME=DTYPE[SHAPE]  writes a safetensors file of values 0, 1, 2, ...
@@ -47,9 +54,11 @@ func TestMain(m *testing.M) {
 //	junit FILE                     checks a JUnit file and prints its counts
 //	seeds REPORT FILE              writes the seeds of the failed cases of a JSON report, one per line
 //	first FILE PROGRAM ARGS...     runs a program with the first line of FILE as its last argument
+//	replays FILE HOME              runs each command that a text report names, with the store in HOME
 //	until PROGRAM ARGS...          runs a program again and again until it succeeds, for 30 s at most
 //	isjson FILE...                 checks that each file is one JSON value and nothing else
 //	same REPORT REPORT             checks that two JSON reports have the same cases with the same results
+//	harmless DIR MARK              checks that no file steers a terminal or a CI system; all NAME.shows have MARK in them
 //	peak MIB PROGRAM ARGS...       runs a program, which may not use more than MIB of memory
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -96,9 +105,6 @@ func TestStartsQuickly(t *testing.T) {
 // TestInterrupt: Ctrl-C, or a terminal that is closed, while files are written ends the program with 3 and leaves none
 // that is half written.
 func TestInterrupt(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no signals to send")
-	}
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) { interrupt(t, s) })
 	}

@@ -104,6 +104,28 @@ func withFirstLine() {
 	pass(os.Args[2], append(os.Args[3:], line)...)
 }
 
+// runReplays runs the commands behind "replay: " in a shell, as people do who copy them. Each must still fail.
+func runReplays() {
+	text, err := os.ReadFile(os.Args[1])
+	fail(err)
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		_, command, found := strings.Cut(strings.TrimSpace(line), "replay: ")
+		if !found {
+			continue
+		}
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Env = append(os.Environ(), "GPUEMU_HOME="+os.Args[2])
+		out, err := cmd.Output()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "replayed: still fails") {
+			fail(fmt.Errorf("%s: %v\n%s", command, err, out))
+		}
+		n++
+	}
+	fmt.Printf("%d commands\n", n)
+}
+
 // pass runs a program in our place; where it fails, we end with its exit code.
 func pass(name string, args ...string) *os.ProcessState {
 	cmd := exec.Command(name, args...)
