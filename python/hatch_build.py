@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,7 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         if self.target_name != "wheel":
             return
         sources = self._sources()
-        # The worker that the binary embeds is gpuemu.worker, too: one file, two ways to it.
-        build_data["force_include"][str(sources / "internal" / "runner" / "worker.py")] = "gpuemu/worker.py"
+        build_data["force_include"][str(self._worker(sources))] = "gpuemu/worker.py"
         if os.environ.get("GPUEMU_PURE_WHEEL") == "1":
             return
         out = Path(self.directory) / "binaries"
@@ -35,11 +33,20 @@ class BinaryHook(BuildHookInterface):  # type: ignore[type-arg]
         out.mkdir(parents=True)
         # One directory of cmd/ is one binary.
         for command in sorted(p.name for p in (sources / "cmd").iterdir() if (p / "main.go").is_file()):
-            binary = out / (command + (".exe" if sys.platform == "win32" else ""))
+            binary = out / command
             self._build(sources, command, binary)
             build_data["shared_scripts"][str(binary)] = binary.name
         build_data["pure_python"] = False
         build_data["tag"] = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+    def _worker(self, sources: Path) -> Path:
+        """The worker that the binary hands to interpreters, which is gpuemu.worker, too: the same files in one."""
+        runner, package = sources / "internal" / "runner", sources / "python" / "src" / "gpuemu"
+        parts = [runner / "working.py", package / "_exceptions.py", runner / "worker.py"]
+        made = Path(self.directory) / "worker.py"
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_bytes(b"".join(part.read_bytes() for part in parts))
+        return made
 
     def _sources(self) -> Path:
         root = Path(self.root)

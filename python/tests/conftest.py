@@ -27,7 +27,7 @@ def private_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("GPUEMU_BINARY", binary)
         patch.setenv("PYTHONPATH", str(ROOT / "python" / "src"))  # for interpreters that tests start
         patch.setenv("GPUEMU_SEED", "1")  # no test depends on the draw of a day
-        for name in ("GPUEMU_SOCKET", "GPUEMU_CONFIG", "GPUEMU_PYTHON"):
+        for name in ("GPUEMU_SOCKET", "GPUEMU_CONFIG", "GPUEMU_PYTHON", "GPUEMU_NO_DAEMON"):
             patch.delenv(name, raising=False)
         yield home
         subprocess.run([binary, "daemon", "stop"], check=False, capture_output=True, timeout=60)

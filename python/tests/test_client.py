@@ -501,6 +501,26 @@ def test_types_without_ml_dtypes_are_not_run_and_say_why(client: Client, monkeyp
     assert "ml_dtypes" in results.unjudged[0].message and "pip install ml_dtypes" in results.unjudged[0].hint
 
 
+def test_the_environment_is_that_of_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """References run with the variables of the request, whatever the daemon was started with."""
+    (tmp_path / "gpuemu.toml").write_text(
+        '[[ops]]\nname = "scaled"\nreference = "ref.py:scaled"\ntolerances = { float32 = 1e-6 }\n'
+    )
+    (tmp_path / "ref.py").write_text(
+        "import os\n\ndef scaled(inputs):\n"
+        "    assert 'GPUEMU_A_SECRET' not in os.environ and 'SOME_TOKEN' not in os.environ\n"
+        "    return inputs['input'].astype('float64') * float(os.environ['TRITON_FACTOR'])\n"
+    )
+    monkeypatch.setenv("GPUEMU_A_SECRET", "1")
+    monkeypatch.setenv("SOME_TOKEN", "1")
+    array = np.array([1.0, 2.0], dtype=np.float32)
+    with Client(config=str(tmp_path)) as own:
+        for factor in (2, 3, 2):
+            monkeypatch.setenv("TRITON_FACTOR", str(factor))
+            result = own.validate_op("scaled", {"input": array}, array * np.float32(factor))
+            assert result.passed, result
+
+
 def test_nobodys_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gpuemu.toml above the working directory counts inside a repository, and not where anybody may have put it."""
     (tmp_path / "gpuemu.toml").write_text('[[ops]]\nname = "softmax"\ntolerances = { float32 = 1e9 }\n')

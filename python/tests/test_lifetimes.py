@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -72,6 +73,60 @@ def test_every_request_starts_a_daemon_that_was_stopped(tmp_path: Path, monkeypa
             subprocess.run([os.environ["GPUEMU_BINARY"], "daemon", "stop"], check=True, capture_output=True, timeout=60)
             assert request()
     subprocess.run([os.environ["GPUEMU_BINARY"], "daemon", "stop"], check=True, capture_output=True, timeout=60)
+
+
+NO_DAEMON = """
+import os, sys
+import numpy as np
+from gpuemu import Client
+
+x = np.ones(3, np.float32)
+with Client(**eval(sys.argv[1])) as first, Client() as second:
+    assert first.validate_op("relu", {"input": x}, x, seed=7).passed
+    assert second.ping()["pid"] == first.ping()["pid"] or sys.argv[1] != "{}"
+    print(first.ping()["pid"])
+assert not os.path.exists(os.path.join(os.environ["GPUEMU_HOME"], "gpuemu.sock")) or sys.argv[1] != "{}"
+"""
+
+
+@pytest.mark.parametrize("options, variable", [("{}", "1"), ("{'daemon': False}", "0")])
+def test_without_a_daemon_the_engine_ends_with_the_process(
+    options: str, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUEMU_HOME", str(tmp_path))
+    monkeypatch.setenv("GPUEMU_NO_DAEMON", variable)
+    done = subprocess.run([sys.executable, "-c", NO_DAEMON, options], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+    monkeypatch.setenv("GPUEMU_NO_DAEMON", "0")
+    with Client() as later:
+        assert [r.seed for r in later.list_results()] == [7]  # on the same store
+        assert later.ping()["pid"] != int(done.stdout)
+    subprocess.run([os.environ["GPUEMU_BINARY"], "daemon", "stop"], check=True, capture_output=True, timeout=60)
+
+
+def test_a_daemon_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUEMU_HOME", str(tmp_path))
+    real = os.environ["GPUEMU_BINARY"]
+    x = np.ones(3, np.float32)
+    with Client() as old:
+        daemon = old.ping()["pid"]
+        status = subprocess.run([real, "daemon", "status"], capture_output=True, text=True, timeout=60).stdout
+        assert "started on demand" in status
+        other = tmp_path / "gpuemu-other"
+        other.write_text(
+            f'#!/bin/sh\n[ "$1" = --version ] && echo "gpuemu 9.9.9 (go)" || exec {shlex.quote(real)} "$@"\n'
+        )
+        other.chmod(0o755)
+        monkeypatch.setenv("GPUEMU_BINARY", str(other))
+        with Client() as new:
+            with pytest.warns(UserWarning, match=r"is gpuemu \S+, this package has 9\.9\.9: it is not used"):
+                assert new.validate_op("relu", {"input": x}, x).passed
+            assert new.ping()["pid"] != daemon
+        with Client(str(tmp_path / "gpuemu.sock")) as named:  # whoever names a socket has chosen
+            assert named.ping()["pid"] == daemon
+    subprocess.run([real, "daemon", "stop"], check=True, capture_output=True, timeout=60)
 
 
 def test_processes_that_begin_together_share_one_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

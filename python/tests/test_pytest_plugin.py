@@ -376,6 +376,20 @@ schema = { dims = [{ name = "N", candidates = [1, 5] }], inputs = [{ name = "x",
     run("", "project/test_twice.py").assert_outcomes(passed=3)
 
 
+def test_a_planted_configuration_decides_nothing(run: Any, pytester: pytest.Pytester) -> None:
+    """A gpuemu.toml above the directory of the test, outside of a repository, accepts no wrong kernel."""
+    (pytester.path / "gpuemu.toml").write_text(
+        "[validation]\ntolerances = { float32 = 1e9 }\n\n"
+        '[[ops]]\nname = "relu"\ntolerances = { float32 = { atol = 1e9, rtol = 1e9 } }\n'
+    )
+    project = pytester.mkdir("project")
+    (project / "test_zero.py").write_text(
+        'import gpuemu\n\n@gpuemu.op("relu", iterations=4, dtypes=["float32"], value_distribution="normal")\n'
+        'def test_zero(inputs):\n    return inputs["input"] * 0\n'
+    )
+    run("", "project/test_zero.py", "--gpuemu-minimize", "0").assert_outcomes(failed=4)
+
+
 def test_without_such_tests_nothing_is_started(run: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GPUEMU_HOME", str(tmp_path / "unused"))
     result = run("""

@@ -37,7 +37,7 @@ MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the sto
 MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
 SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
 ALIGNED = 64  # bytes; outputs in a shared file begin at multiples of it
-INHERITED = ("config", "python", "brief")  # the first header of a submission says them for all
+INHERITED = ("config", "python", "env", "brief")  # the first header of a submission says them for all
 
 Kernel = Callable[..., Any]
 Run = Callable[[Kernel, Case], Execution]
@@ -424,7 +424,7 @@ class Loop:
         info = result.repro_info
         if info is None:
             return
-        info.fuzz_config = {k: v for k, v in self._plan.request.items() if k != "config"}
+        info.fuzz_config = {k: v for k, v in self._plan.request.items() if k not in ("config", "env")}
         if case.inputs:
             info.strides = case.inputs[0].strides
         if sum(v.storage.size for v in case.inputs) <= MAX_SNAPSHOT:

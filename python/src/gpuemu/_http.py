@@ -91,7 +91,7 @@ class Transport:
         connection = _UnixConnection(self.path, self.timeout)
         self._local.connection = connection
         with self._lock:
-            # Threads that have ended do not close theirs, and the daemon takes 512.
+            # Threads that have ended do not close theirs, and the daemon takes a limited number.
             ended = [c for c, thread in self._open.items() if not thread.is_alive()]
             for c in ended:
                 del self._open[c]

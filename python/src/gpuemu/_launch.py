@@ -302,7 +302,7 @@ class Launch:
                 if key not in known and (valid := piece.valid()):
                     arg.update(dtype="uint8", valid=valid)  # in bytes
                 known.add(key)
-        with _exchange(client, self.header, {key: piece.bytes() for key, piece in pieces.items()}) as (reply, image):
+        with client._launched(self.header, {key: piece.bytes() for key, piece in pieces.items()}) as (reply, image):
             result = parse_emulation(reply["emulation"])
             for key, (_, _, data) in image.items():
                 self._write_back(pieces, key, data)
@@ -372,7 +372,7 @@ def emulate(
 
 
 @contextlib.contextmanager
-def _exchange(
+def exchange(
     client: Client, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray[Any, Any]]
 ) -> Iterator[tuple[Any, Image]]:
     """Sends a launch: the answer, and the tensors that came with it, whose memory is there as long as the context."""

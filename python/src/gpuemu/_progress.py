@@ -7,6 +7,8 @@ import shutil
 import sys
 import time
 
+from . import _escape
+
 DELAY = 2.0  # seconds before a bar appears: short calls stay silent
 PERIOD = 0.1  # seconds between two pictures
 
@@ -48,7 +50,7 @@ class Progress:
         columns = shutil.get_terminal_size().columns - 1
         width = max(5, min(40, columns - len(self._label) - len(text) - 4))
         full = min(width, width * done // self._total)
-        line = f"{self._label} [{'█' * full}{'·' * (width - full)}]{text}"
+        line = f"{_escape.text(self._label)} [{'█' * full}{'·' * (width - full)}]{text}"
         sys.stderr.write("\r" + line[:columns].ljust(columns))
         sys.stderr.flush()
         self._drawn = True

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _escape
 from ._launch import ArrayPointer, Contents, Launch, sizes
 from .client import Client
 from .emulation import EmulationFinding, EmulationResult, settle
@@ -136,7 +137,7 @@ class emulated_triton(contextlib.ContextDecorator):
         result = launch.run(self.client)
         self.launches = [*self.launches[-MAX_KEPT + 1 :], result]
         if result.printed:
-            sys.stdout.write(result.printed)
+            sys.stdout.write(_escape.block(result.printed))
         if result.error is not None or not self._collect:
             settle(result)
 

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -75,7 +76,10 @@ class Client:
         socket_path: socket of the daemon; default GPUEMU_SOCKET, or gpuemu.sock in GPUEMU_HOME (~/.gpuemu).
         timeout_ms: how long the daemon may be silent within one request.
         config: path of gpuemu.toml, or of a directory to look from; default: GPUEMU_CONFIG, or the working directory.
-        start: whether to start a daemon where none answers.
+        start: whether to start a daemon where none answers. It ends after 15 minutes without work.
+        daemon: False asks no daemon: this process has an engine of its own, which ends with it. Default: True, unless
+            GPUEMU_NO_DAEMON is set or a socket is given. A daemon of another version than the engine of this package is
+            not used either, with a warning.
 
     Example:
         >>> client = Client()
@@ -84,14 +88,20 @@ class Client:
     """
 
     def __init__(
-        self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True
-    ) -> None:
+        self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True,
+        daemon: bool | None = None,
+    ) -> None:  # fmt: skip
+        if daemon is None:
+            daemon = socket_path is not None or not _daemon.no_daemon()
+        self._named = socket_path is not None
+        self._own = not daemon
         self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
         self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
         self._files = Reserve()  # of launches and runs
         self._config = _daemon.project_of(config)
         self._start = start
         self._checked = False
+        self._known: int | None = None  # process of the daemon whose version is ours
 
     # ---- the connection --------------------------------------------------------------------------------------------
 
@@ -112,13 +122,24 @@ class Client:
         """The transport to a daemon that answers and speaks our protocol. Starts one if need be."""
         if self._checked:
             return self._transport
+        if self._own:
+            self._use(_daemon.own_socket())
         try:
             ping = self._transport.json("GET", "/v1/ping")
         except ConnectionFailed as exc:
-            if not self._start or exc.code != "daemon-unreachable":
+            if not self._start or self._own or exc.code != "daemon-unreachable":
                 raise
             _daemon.start(self._transport.path)
             ping = self._transport.json("GET", "/v1/ping")
+        own = self._other_version(ping)
+        if own:
+            warnings.warn(
+                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')}, this package has {own}: it is "
+                "not used, and this process has an engine of its own (gpuemu daemon stop ends the daemon)",
+                stacklevel=2,
+            )  # fmt: skip
+            self._own = True
+            return self._connect()
         if ping.get("protocol") != PROTOCOL:
             raise ClientError(
                 f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
@@ -127,6 +148,20 @@ class Client:
             )  # fmt: skip
         self._checked = True
         return self._transport
+
+    def _other_version(self, ping: Mapping[str, Any]) -> str:
+        """The version of our engine, where a daemon that nobody named has another one. Asked once for each daemon."""
+        if self._own or self._named or not self._start or ping.get("pid") == self._known:
+            return ""
+        self._known = ping.get("pid")
+        return _daemon.other_version(ping.get("version", ""))
+
+    def _use(self, path: str) -> None:
+        """Sends further requests to another socket."""
+        if self._transport.path != path:
+            self._transport.close()
+            self._machine.close()
+            self._transport.path = self._machine.path = path
 
     def _fresh(self) -> Transport:
         """The transport after a sign of life: a daemon that was stopped since the last request is started again."""
@@ -145,7 +180,9 @@ class Client:
 
     def _request(self, **members: Any) -> dict[str, Any]:
         """The members that most requests share, and the given ones that are not None."""
-        request: dict[str, Any] = {"python": sys.executable, "config": self._config}
+        request: dict[str, Any] = {
+            "python": sys.executable, "config": self._config, "env": _daemon.environment(),
+        }  # fmt: skip
         request.update((k, v) for k, v in members.items() if v is not None)
         return request
 
@@ -643,6 +680,12 @@ class Client:
                    "memory": memory}  # fmt: skip
         return _launch.emulate(self, ptx, options, grid, block, args, outputs, bounds)
 
+    def _launched(
+        self, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray[Any, Any]]
+    ) -> contextlib.AbstractContextManager[tuple[Any, _launch.Image]]:
+        """The answer to a launch, and the tensors that the kernel wrote. The engine's worker has another one."""
+        return _launch.exchange(self, header, tensors)
+
     def compile_cuda(
         self, source: str | os.PathLike[str], *, arch: str = "sm_80", flags: Sequence[str] = (),
         compiler: str | None = None,
@@ -655,7 +698,10 @@ class Client:
             flags: further arguments of the compiler.
             compiler: "nvcc" or "clang".
         """
-        body = {**_launch.source_of(source), "arch": arch, "flags": list(flags), "compiler": compiler or ""}
+        body = {
+            **_launch.source_of(source), "arch": arch, "flags": list(flags), "compiler": compiler or "",
+            "env": _daemon.environment(),
+        }  # fmt: skip
         return str(self._json("POST", "/v1/compile", body)["ptx"])
 
     def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> list[dict[str, Any]]:

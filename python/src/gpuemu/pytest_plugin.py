@@ -15,7 +15,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _daemon
+from . import _daemon, _escape
 from .report import describe
 from .results import ClientError
 from .session import KernelSession
@@ -178,13 +178,14 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
         else:
             case, result = session.run(pyfuncitem.funcargs[CASE], marked.count)
     except ClientError as exc:  # its words say what to do; frames of this package do not
-        pytest.fail(f"gpuemu: {exc}", pytrace=False)
+        pytest.fail(_escape.block(f"gpuemu: {exc}"), pytrace=False)
     if result.passed:
         return True
     if result.verdict == "undecided":
-        pytest.skip(f"undecided: {result.message or 'the contract of the operator decides on no element'}")
+        message = result.message or "the contract of the operator decides on no element"
+        pytest.skip("undecided: " + _escape.text(message))
     if result.verdict == "not_run":
-        pytest.fail(f"not run: {result}", pytrace=False)
+        pytest.fail(_escape.block(f"not run: {result}"), pytrace=False)
     budget = pyfuncitem.config.option.gpuemu_minimize
     simplest = session.minimize(case, result, budget) if budget > 0 else None
     test = shlex.quote(pyfuncitem.nodeid.rpartition("[")[0])

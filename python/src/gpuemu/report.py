@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from . import _escape
 from .results import ValidationResult
 
 WORST = 5  # elements shown
@@ -26,7 +27,7 @@ def describe(result: ValidationResult, simplest: ValidationResult | None, replay
         if simplest.message != result.message:  # a kernel that raises does so in the same words
             lines += ["  " + simplest.message, *_details(simplest)]
     lines.append(f"replay: {replay} {shlex.quote((simplest or result).case)}")
-    return "\n".join(lines)
+    return _escape.block("\n".join(lines))
 
 
 def _details(result: ValidationResult) -> list[str]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _escape
+
 
 class ClientError(Exception):
     """A request that failed. str() has what happened, where, and what to do next.
@@ -23,7 +25,7 @@ class ClientError(Exception):
             text += f"\n  {hint}"
         if code:
             text += f" [{code}]"
-        super().__init__(text)
+        super().__init__(_escape.block(text))
         self.message = message
         self.code = code
         self.hint = hint
@@ -118,7 +120,7 @@ class ValidationResult:
             text += f"\n  case: {self.case}"
         if self.hint:
             text += f"\n  {self.hint}"
-        return text
+        return _escape.block(text)
 
 
 @dataclass

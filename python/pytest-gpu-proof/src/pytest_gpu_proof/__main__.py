@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
+from . import _escape
 from .binary import BinaryFailed, find_binary
 
 
@@ -13,12 +13,10 @@ def main() -> int:
     """Executes the binary in place of this process."""
     try:
         command = [find_binary(), *sys.argv[1:]]
-        if os.name == "nt":  # there os.exec starts a second process and does not wait for it
-            return subprocess.run(command).returncode
         sys.stdout.flush()
         os.execv(command[0], command)
     except (BinaryFailed, OSError) as exc:
-        print(f"gpu-proof: {exc}", file=sys.stderr)
+        print(_escape.block(f"gpu-proof: {exc}"), file=sys.stderr)
     return 3  # it could not be started: nothing is known about the receipt
 
 

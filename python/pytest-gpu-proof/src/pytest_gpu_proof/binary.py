@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,17 +24,16 @@ def find_binary() -> str:
     given = os.environ.get("GPU_PROOF_BINARY")
     if given:
         return given
-    name = "gpu-proof.exe" if sys.platform == "win32" else "gpu-proof"
     places = [os.path.dirname(os.path.abspath(os.environ["GPUEMU_BINARY"]))] if os.environ.get("GPUEMU_BINARY") else []
     places.append(sysconfig.get_path("scripts"))
     user = f"{os.name}_user"
     if user in sysconfig.get_scheme_names():
         places.append(sysconfig.get_path("scripts", user))
     for place in places:
-        candidate = os.path.join(place, name)
+        candidate = os.path.join(place, "gpu-proof")
         if os.access(candidate, os.X_OK) and _is_program(candidate):
             return candidate
-    found = shutil.which(name)
+    found = shutil.which("gpu-proof")
     if found is None or not _is_program(found):
         raise BinaryFailed(
             "there is no gpu-proof binary: install a wheel of gpuemu that has it (pip install gpuemu), put it on PATH, "

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from . import binary
+from . import _escape, binary
 from ._version import __version__
 from .outcomes import OUTCOMES, Execution, arguments_without_secrets, one_line
 from .settings import Settings
@@ -345,7 +345,7 @@ class Recorder:
     # ---- the terminal ----------------------------------------------------------------------------------------------
 
     def _say(self, text: str) -> None:
-        line = "[gpu-proof] " + text
+        line = "[gpu-proof] " + _escape.text(text)
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None:  # -p no:terminal
             print(line, file=sys.stderr)
