@@ -5,6 +5,7 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 export GPUEMU_HOME="$work/home"
+export GPUEMU_SEED=1 # no outcome depends on the draw of a day
 trap '"$work/venv/bin/gpuemu" daemon stop >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
 unset PYTHONPATH GPUEMU_BINARY GPU_PROOF_BINARY GPUEMU_SOCKET GPUEMU_CONFIG
 "${PYTHON:-python3}" -m venv "$work/venv"

@@ -14,11 +14,14 @@ installed = pathlib.Path(gpuemu.__file__).parent
 assert root not in installed.parents, installed
 assert (installed / "py.typed").is_file()
 
-# The worker is the file that the binary embeds.
+# The worker is made of the files that the binary embeds.
+runner, package = root / "internal" / "runner", root / "python" / "src" / "gpuemu"
+parts = [p.read_bytes() for p in (runner / "working.py", package / "_exceptions.py", runner / "worker.py")]
 worker = pathlib.Path(gpuemu.worker.__file__).read_bytes()
-assert worker == (root / "internal" / "runner" / "worker.py").read_bytes(), "gpuemu.worker differs from the engine's"
+assert worker == b"".join(parts), "gpuemu.worker differs from the engine's"
 binary = pathlib.Path(sys.executable).parent / "gpuemu"
-assert worker in binary.read_bytes(), "the binary embeds another worker"
+embedded = binary.read_bytes()
+assert all(part in embedded for part in parts), "the binary embeds another worker"
 version = subprocess.run([str(binary), "version"], check=True, capture_output=True, text=True).stdout
 assert gpuemu.__version__ in version, version
 
