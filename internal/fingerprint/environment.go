@@ -56,9 +56,6 @@ func tools() [][]tool {
 		"/usr/local/nvidia/bin/nvidia-smi", "/run/current-system/sw/bin/nvidia-smi", "/opt/bin/nvidia-smi"},
 		args:  []string{"--query-gpu=index,uuid,name,driver_version,memory.total,compute_cap", "--format=csv,noheader"},
 		parse: parseNvidia}
-	if runtime.GOOS == "windows" {
-		nvidia.places = []string{`C:\Windows\System32\nvidia-smi.exe`}
-	}
 	return [][]tool{{nvidia}, {
 		{places: []string{"/opt/rocm/bin/amd-smi", "/usr/bin/amd-smi"},
 			args: []string{"static", "--asic", "--driver", "--vram", "--json"}, parse: parseAMD},

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -322,9 +321,6 @@ func appendKnown(settings []setting, key, value string, known ...string) []setti
 // samePath reports whether two paths name one folder, where the file system has case or links of its own.
 func samePath(got, want string) bool {
 	if got == want {
-		return true
-	}
-	if runtime.GOOS == "windows" && strings.EqualFold(got, want) {
 		return true
 	}
 	g, err1 := os.Stat(got)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/fingerprint"
 	"gpuemu/internal/forge"
 	"gpuemu/internal/receipt"
@@ -70,7 +71,7 @@ func Malformed(err error) *Report {
 	if !ok {
 		reason = MalformedFile
 	}
-	return &Report{Refusals: []Refusal{{Code: reason, Message: printable(err.Error()), Hint: diag.HintOf(err)}}}
+	return &Report{Refusals: []Refusal{{Code: reason, Message: message(err.Error()), Hint: diag.HintOf(err)}}}
 }
 
 // checker is a Check on its way.
@@ -108,15 +109,15 @@ func Check(ctx context.Context, in Inputs) *Report {
 }
 
 func (c *checker) refuse(code Reason, hint, format string, args ...any) {
-	c.Refusals = append(c.Refusals, Refusal{code, printable(fmt.Sprintf(format, args...)), hint})
+	c.Refusals = append(c.Refusals, Refusal{code, message(fmt.Sprintf(format, args...)), hint})
 }
 
 func (c *checker) warn(code Reason, hint, format string, args ...any) {
-	c.Warnings = append(c.Warnings, Refusal{code, printable(fmt.Sprintf(format, args...)), hint})
+	c.Warnings = append(c.Warnings, Refusal{code, message(fmt.Sprintf(format, args...)), hint})
 }
 
 func (c *checker) note(format string, args ...any) {
-	c.Notes = append(c.Notes, printable(fmt.Sprintf(format, args...)))
+	c.Notes = append(c.Notes, message(fmt.Sprintf(format, args...)))
 }
 
 // unless refuses, or warns where the rules allow it.
@@ -131,7 +132,7 @@ func (c *checker) unless(allowed bool, code Reason, hint, format string, args ..
 // gitFailed sorts an error of package fingerprint: nothing is known, or the tree is not as it should be.
 func (c *checker) gitFailed(code Reason, err error) {
 	if fingerprint.CannotTell(err) {
-		c.Unreachable = append(c.Unreachable, Refusal{RepoUnreadable, printable(err.Error()), diag.HintOf(err)})
+		c.Unreachable = append(c.Unreachable, Refusal{RepoUnreadable, message(err.Error()), diag.HintOf(err)})
 		return
 	}
 	c.refuse(code, diag.HintOf(err), "%v", err)
@@ -140,23 +141,12 @@ func (c *checker) gitFailed(code Reason, err error) {
 // maxMessage is how long a message may be, in bytes: a scope, a list of shards or a remote may be megabytes of it.
 const maxMessage = 4 << 10
 
-// printable escapes what a terminal or a log would take for a command: control characters, line breaks, changes of the
-// direction of writing. Long text is cut.
-func printable(s string) string {
+// message is text for a report: one line of bounded length.
+func message(s string) string {
 	if len(s) > maxMessage {
 		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
 	}
-	return strings.Map(func(r rune) rune {
-		if isHostile(r) {
-			return '\uFFFD'
-		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-func isHostile(r rune) bool {
-	return r < 0x20 || 0x7f <= r && r < 0xa0 || 0x200b <= r && r <= 0x200f || 0x2028 <= r && r <= 0x202e ||
-		0x2060 <= r && r <= 0x206f || r == 0xfeff
+	return escape.Text(s)
 }
 
 func (c *checker) checkFormat() {

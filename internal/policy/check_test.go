@@ -142,19 +142,23 @@ func TestChallengeNonce(t *testing.T) {
 	wantOnly(t, w.with(t, with("chosen"), nil)) // nobody issued one
 }
 
-// TestPrintable: what a terminal would obey, or a reader would not see, is shown as what it is not.
-func TestPrintable(t *testing.T) {
+// TestMessage: what a terminal would obey, or a reader would not see, is written out, and long text is cut.
+func TestMessage(t *testing.T) {
 	for _, r := range []rune{0, '\n', 0x1b, 0x7f, 0x85, 0x9f, 0x200b, 0x200f, 0x2028, 0x202e, 0x2060, 0x206f, 0xfeff} {
-		if got := printable("a" + string(r) + "b"); got != "a\ufffdb" {
-			t.Errorf("printable of U+%04X is %q", r, got)
+		got := message("a" + string(r) + "b")
+		if !strings.HasPrefix(got, `a\`) || !strings.HasSuffix(got, "b") || strings.ContainsRune(got, r) {
+			t.Errorf("message of U+%04X is %q", r, got)
 		}
 	}
-	const plain = "a ~é☃😀\u00a0\u2010"
-	if got := printable(plain); got != plain {
-		t.Errorf("printable(%q) = %q", plain, got)
+	const plain = "a ~é☃😀\u2010"
+	if got := message(plain); got != plain {
+		t.Errorf("message(%q) = %q", plain, got)
 	}
-	if got := printable("a\xffb"); got != "a\ufffdb" {
-		t.Errorf("printable of bytes that are no text is %q", got)
+	if got := message("a\xffb"); got != `a\xffb` {
+		t.Errorf("message of bytes that are no text is %q", got)
+	}
+	if got := message(strings.Repeat("é", maxMessage)); got != strings.Repeat("é", maxMessage/2)+"…" {
+		t.Errorf("a long message has %d bytes", len(got))
 	}
 }
 

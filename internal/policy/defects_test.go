@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"gpuemu/internal/challenge"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/forge"
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/sshsig"
@@ -558,7 +559,7 @@ func TestDefects(t *testing.T) {
 			got := tt.report(t, w)
 			wantOnly(t, got, tt.reason)
 			for _, r := range got.Refusals {
-				if r.Message == "" || strings.ContainsFunc(r.Message+r.Hint, isHostile) {
+				if r.Message == "" || escape.Text(r.Message+r.Hint) != r.Message+r.Hint {
 					t.Errorf("message %q, hint %q", r.Message, r.Hint)
 				}
 			}

@@ -215,13 +215,13 @@ func (c *checker) principal(ctx context.Context, claimed string, key sshsig.Publ
 	}
 	if last == nil {
 		last = &Refusal{SignerNotAllowed,
-			printable("the key " + key.Fingerprint() + " belongs to none of those who may sign"), ""}
+			message("the key " + key.Fingerprint() + " belongs to none of those who may sign"), ""}
 	}
 	return "", last
 }
 
 func (c *checker) stranger(name string) *Refusal {
-	return &Refusal{SignerNotAllowed, printable("\"" + clip(name) + "\" is not one of those who may sign"),
+	return &Refusal{SignerNotAllowed, message("\"" + clip(name) + "\" is not one of those who may sign"),
 		"if they may, name them in the policy or with --signer; if they are known by another name, sign with that one"}
 }
 
@@ -246,7 +246,7 @@ func (c *checker) allowedPrincipal(claimed string, key sshsig.PublicKey) (string
 			return name, nil
 		}
 	}
-	return "", &Refusal{SignerNotAllowed, printable(err.Error()), diag.HintOf(err)}
+	return "", &Refusal{SignerNotAllowed, message(err.Error()), diag.HintOf(err)}
 }
 
 // keyList is what a source of keys answered.
@@ -268,7 +268,7 @@ func (c *checker) keysOf(ctx context.Context, name string) ([]sshsig.PublicKey, 
 
 func (c *checker) askKeys(ctx context.Context, name string) ([]sshsig.PublicKey, *Refusal) {
 	if err := forge.CheckName(name); err != nil {
-		return nil, &Refusal{SignerName, printable(err.Error()), diag.HintOf(err)}
+		return nil, &Refusal{SignerName, message(err.Error()), diag.HintOf(err)}
 	}
 	if c.Keys == nil {
 		return nil, &Refusal{KeysUnreachable, "there is no place to get the keys of " + name + " from",
@@ -279,9 +279,9 @@ func (c *checker) askKeys(ctx context.Context, name string) ([]sshsig.PublicKey,
 	case err == nil:
 		return keys, nil
 	case errors.Is(err, forge.ErrUnreachable):
-		return keys, &Refusal{KeysUnreachable, printable(err.Error()), diag.HintOf(err)}
+		return keys, &Refusal{KeysUnreachable, message(err.Error()), diag.HintOf(err)}
 	}
-	return keys, &Refusal{NoKeys, printable(err.Error()), diag.HintOf(err)}
+	return keys, &Refusal{NoKeys, message(err.Error()), diag.HintOf(err)}
 }
 
 // checkRaw checks the one signature of the original's schemas. The signer's name is asked for keys only if it is on the

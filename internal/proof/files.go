@@ -5,8 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
+	"gpuemu/internal/atomicfile"
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 )
@@ -68,37 +68,17 @@ func readError(err error) error {
 	return diag.Errorf(ReadFailed, hint, "%w", err)
 }
 
-// writeFile replaces a file as a whole: nobody ever sees half of it, and after a fault the old one is still there. A
-// link stays one.
-func writeFile(path string, b []byte) (err error) {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	fail := func(err error) error { return command.NotRun(diag.Errorf(WriteFailed, "", "%s: %w", path, err)) }
-	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+// writeFile replaces a file as a whole. A new one is there to be read by all: it is a receipt.
+func writeFile(path string, b []byte) error {
+	err := atomicfile.Replace(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+	switch {
+	case errors.Is(err, atomicfile.ErrNotRegular):
 		return diag.Errorf(WriteFailed, "name a file", "%s is no regular file", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".gpu-proof-*")
-	if err != nil {
-		return fail(err)
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if _, err := f.Write(b); err != nil {
-		return fail(err)
-	}
-	if err := f.Chmod(0o644); err != nil { // a receipt is there to be read by all
-		return fail(err)
-	}
-	if err := f.Close(); err != nil {
-		return fail(err)
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return fail(err)
+	case err != nil:
+		return command.NotRun(diag.Errorf(WriteFailed, "", "%w", err))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 	"gpuemu/internal/receipt"
 	"gpuemu/internal/sshsig"
 )
@@ -116,7 +117,7 @@ func askPassphrase(env Env, prompt string) ([]byte, error) {
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil, errors.New("there is no terminal to ask on")
 	}
-	fmt.Fprint(env.Stderr, clean(prompt)+": ")
+	fmt.Fprint(env.Stderr, escape.Text(prompt)+": ")
 	defer fmt.Fprintln(env.Stderr)
 	return term.ReadPassword(int(in.Fd()))
 }
@@ -127,7 +128,7 @@ func (k *keyFlags) confirm(env Env, question string) error {
 	if k.yes || !ok || !term.IsTerminal(int(in.Fd())) {
 		return nil
 	}
-	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
+	fmt.Fprintf(env.Stderr, "%s [y/N] ", escape.Text(question))
 	line, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); err == nil && (answer == "y" || answer == "yes") {
 		return nil

@@ -3,6 +3,8 @@ package proof
 import (
 	"fmt"
 	"time"
+
+	"gpuemu/internal/escape"
 )
 
 // This file implements the progress line: on a terminal, and nowhere else.
@@ -30,7 +32,7 @@ func (p *progress) update(done, total int) {
 		return
 	}
 	p.drawn = now
-	fmt.Fprintf(p.t.err, "\r\x1b[K%s %d/%d", clean(p.what), done, total)
+	fmt.Fprintf(p.t.err, "\r\x1b[K%s %d/%d", escape.Text(p.what), done, total)
 }
 
 // end takes the line away.

@@ -81,7 +81,7 @@ func Main(env Env) (code int) {
 			code = command.ExitNotRun
 		}
 	}()
-	err := root(env, term).Execute()
+	err := command.Execute(root(env, term))
 	if errors.Is(err, context.Canceled) && diag.CodeOf(err) == "" {
 		err = command.NotRun(diag.Errorf(Interrupted, "", "interrupted before it was done"))
 	}

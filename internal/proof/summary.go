@@ -7,6 +7,7 @@ import (
 
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
 // This file implements the summary of a GitHub Actions step: Markdown, appended to the file that GITHUB_STEP_SUMMARY
@@ -38,11 +39,11 @@ func writeSummary(env Env, v *verdict) error {
 // summaryText is the verdict in Markdown.
 func summaryText(v *verdict) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### GPU receipt %s: %s\n\n", markdown(v.Receipt), v.Verdict)
+	fmt.Fprintf(&b, "### GPU receipt %s: %s\n\n", escape.Markdown(v.Receipt), v.Verdict)
 	if v.Summary != "" {
-		fmt.Fprintf(&b, "%s", markdown(v.Summary))
+		fmt.Fprintf(&b, "%s", escape.Markdown(v.Summary))
 		for _, s := range v.Signers {
-			fmt.Fprintf(&b, ", signed by %s (%s)", markdown(s.Name), markdown(s.Key))
+			fmt.Fprintf(&b, ", signed by %s (%s)", escape.Markdown(s.Name), escape.Markdown(s.Key))
 		}
 		b.WriteString("\n\n")
 	}
@@ -60,32 +61,15 @@ func summaryText(v *verdict) string {
 				b.WriteString("| | | and more |\n")
 				return b.String()
 			}
-			text := markdown(f.Message)
+			text := escape.Markdown(f.Message)
 			if f.Hint != "" {
-				text += "<br>" + markdown(f.Hint)
+				text += "<br>" + escape.Markdown(f.Hint)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", list.word, markdown(f.Code), text)
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", list.word, escape.Markdown(f.Code), text)
 		}
 	}
 	for _, text := range v.Notes {
-		fmt.Fprintf(&b, "- %s\n", markdown(text))
+		fmt.Fprintf(&b, "- %s\n", escape.Markdown(text))
 	}
 	return b.String() + "\n"
-}
-
-// links are where Markdown of GitHub makes a link of plain text.
-var links = strings.NewReplacer("://", "&#58;//", "www.", "www&#46;")
-
-// markdown is text that stays text: no markup, no links, no tags, no mentions, one line.
-func markdown(text string) string {
-	const special = "\\`*_{}[]()<>#+!|~&@$^="
-	var b strings.Builder
-	for _, r := range clean(text) {
-		if r < 0x80 && strings.ContainsRune(special, r) {
-			fmt.Fprintf(&b, "&#%d;", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return links.Replace(b.String())
 }

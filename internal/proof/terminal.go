@@ -2,23 +2,18 @@ package proof
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
-// This file implements all printing: results to standard output, everything else to standard error. Whatever a receipt,
-// a name or a path says is printed with its control characters written out: a line that begins with "::" or an escape
-// sequence must not steer a CI system or a terminal.
+// This file implements all printing: results to standard output, everything else to standard error. Every line goes
+// through package escape: what a receipt, a name or a path says must not steer a CI system or a terminal.
 
 // terminal is where a command's words go.
 type terminal struct {
@@ -54,40 +49,9 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// clean writes out what a terminal or a log would obey: control characters, those that turn the direction of text,
-// bytes that are no UTF-8, and the second of two "#". With those begin commands that a CI system finds anywhere in a
-// line: "##[set-output name=x;]y" of GitHub's runner (its ActionCommand.TryParse), "##vso[…" of Azure's agent,
-// "##teamcity[…".
-func clean(text string) string {
-	var b strings.Builder
-	for i, r := range text {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD"):
-			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0, r >= 0x2028 && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
-			r == 0x200e || r == 0x200f || r == 0x061c || r == 0xfeff:
-			q := strconv.QuoteRuneToASCII(r)
-			b.WriteString(q[1 : len(q)-1])
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return strings.ReplaceAll(b.String(), "##", `#\x23`)
-}
-
-// line cleans text that is a line of its own. One that begins with "::" after blanks is a command to GitHub's runner.
-func line(text string) string {
-	text = clean(text)
-	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
-	if strings.HasPrefix(rest, "::") {
-		return text[:len(text)-len(rest)] + `\x3a` + rest[1:]
-	}
-	return text
-}
-
 // print writes one line of a result.
 func (t *terminal) print(format string, args ...any) {
-	t.out.WriteString(line(fmt.Sprintf(format, args...)))
+	t.out.WriteString(escape.Line(fmt.Sprintf(format, args...)))
 	t.out.WriteByte('\n')
 }
 
@@ -110,7 +74,7 @@ func (t *terminal) mark(color, word, format string, args ...any) {
 
 // note says something that is not the result.
 func (t *terminal) note(format string, args ...any) {
-	fmt.Fprintln(t.err, line(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(t.err, escape.Line(fmt.Sprintf(format, args...)))
 }
 
 // hint writes what to do about the line above it.
@@ -130,18 +94,17 @@ func (t *terminal) detail(format string, args ...any) {
 // fail prints an error and its hint. What was printed to standard output before comes first on a terminal, too.
 func (t *terminal) fail(err error) {
 	_ = t.out.Flush() // a fault of standard output was reported already or is reported by Main
-	fmt.Fprintf(t.err, "%s: %s\n", t.name, clean(err.Error()))
+	fmt.Fprintf(t.err, "%s: %s\n", t.name, escape.Text(err.Error()))
 	if hint := diag.HintOf(err); hint != "" {
-		fmt.Fprintln(t.err, "hint:", clean(hint))
+		fmt.Fprintln(t.err, "hint:", escape.Text(hint))
 	}
 }
 
-// printJSON writes a result as indented JSON. Control characters are escaped by the encoding itself; two "#" stand in
-// strings only, where the second is as good as an escape.
+// printJSON writes a result as indented JSON.
 func (t *terminal) printJSON(v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err == nil {
-		_, err = t.out.Write(append(bytes.ReplaceAll(b, []byte("##"), []byte(`#\u0023`)), '\n'))
+		_, err = t.out.Write(append(escape.JSON(b), '\n'))
 	}
 	if err != nil {
 		return command.NotRun(diag.Errorf(WriteFailed, "", "standard output: %w", err))

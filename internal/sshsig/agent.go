@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
 const (
@@ -98,7 +99,7 @@ func (c agentClient) keys() (keys []PublicKey, unusable []error, err error) {
 			unusable = append(unusable, bad)
 			continue
 		}
-		key.Comment = printable(k.Comment)
+		key.Comment = escape.Text(k.Comment)
 		keys = append(keys, key)
 	}
 	return keys, unusable, nil
@@ -141,7 +142,7 @@ func ask[T any](socket string, limit time.Duration, request func(agent.ExtendedA
 	}
 	return none, diag.Errorf(Agent,
 		"check that ssh-add -l shows the key; it may be locked, or want a confirmation or a touch",
-		"ssh-agent refused: %s", printable(strings.TrimPrefix(err.Error(), "agent: ")))
+		"ssh-agent refused: %s", escape.Text(strings.TrimPrefix(err.Error(), "agent: ")))
 }
 
 func isTimeout(err error) bool {

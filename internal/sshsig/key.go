@@ -8,12 +8,12 @@ import (
 	"crypto/rsa"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/escape"
 )
 
 const (
@@ -145,7 +145,7 @@ func parseKeyLine(text string) (PublicKey, *diag.Error) {
 		return PublicKey{}, diag.Errorf(BadKey, "copy the whole line of the .pub file",
 			"the line says %s, the key in it is of type %s", typ, key.Type())
 	}
-	key.Comment = printable(comment)
+	key.Comment = escape.Text(comment)
 	return key, nil
 }
 
@@ -236,16 +236,6 @@ func decodeBase64(s string) ([]byte, error) {
 		return nil, base64.CorruptInputError(i)
 	}
 	return base64.StdEncoding.Strict().DecodeString(s)
-}
-
-// printable returns text from outside as it may stand in a message: control characters and what is no UTF-8 are
-// escaped, so that nobody's comment writes lines of its own into a log.
-func printable(s string) string {
-	quoted := strconv.QuoteToGraphic(s)
-	if quoted[1:len(quoted)-1] == s {
-		return s
-	}
-	return strings.ReplaceAll(strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`), `\\`, `\`)
 }
 
 // clip shortens text from outside for a message that quotes it.

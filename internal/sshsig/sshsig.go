@@ -17,7 +17,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	format "github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
@@ -192,7 +194,8 @@ func seal(signer ssh.Signer, namespace string, message []byte) ([]byte, error) {
 }
 
 func checkNamespace(namespace string) error {
-	if namespace == "" || len(namespace) > maxNamespace || printable(namespace) != namespace {
+	if namespace == "" || len(namespace) > maxNamespace || !utf8.ValidString(namespace) ||
+		strings.ContainsFunc(namespace, func(r rune) bool { return !strconv.IsGraphic(r) }) {
 		return badSignature(fmt.Sprintf("its namespace %q is empty, too long or not printable", clip(namespace)))
 	}
 	return nil
