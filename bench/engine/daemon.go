@@ -56,6 +56,7 @@ func daemonRows() []row {
 // session is a client of a daemon with an output to submit.
 type session struct {
 	client *daemon.Client
+	socket string
 	header *wire.SubmitHeader
 	output []tensor.Named
 }
@@ -83,13 +84,14 @@ func (b *bench) withDaemon(text string, transfer bool, f func(*session) error) (
 		}
 	}()
 	ctx := context.Background()
-	client, err := dial(ctx, filepath.Join(home, "gpuemu.sock"))
+	socket := filepath.Join(home, "gpuemu.sock")
+	client, err := dial(ctx, socket)
 	if err != nil {
 		return errors.Join(err, cmd.Process.Kill(), errors.New(printed.String()))
 	}
 	defer client.Close()
 	defer func() { err = errors.Join(err, client.Shutdown(ctx)) }()
-	s := &session{client: client}
+	s := &session{client: client, socket: socket}
 	if err := s.prepare(ctx, filepath.Join(b.project, "gpuemu.toml"), text); err != nil {
 		return err
 	}
