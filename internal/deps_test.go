@@ -22,8 +22,8 @@ const levels = `
 	4  runner store project gradient inspect
 	3  gen oracle invariant verdict artifact config emulation
 	2  opspec compare ptxvm fingerprint forge cudatool pattern ptxdiff launchfile formula
-	1  command corpus rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
-	0  diag dtype libm
+	1  pagesum command corpus rng tensor gemm ptx ptxmath cubin sass sshsig wire nng
+	0  diag dtype escape libm python atomicfile
 `
 
 // leaves import nothing of ours at all, whatever their level would allow.
@@ -43,6 +43,7 @@ const external = `
 	config  github.com/pelletier/go-toml/v2 github.com/pelletier/go-toml/v2/unstable
 	corpus  github.com/pelletier/go-toml/v2
 	store   modernc.org/sqlite
+	pagesum modernc.org/libc modernc.org/sqlite/lib
 	policy  go.yaml.in/yaml/v3
 	libm    golang.org/x/sys/cpu
 	cubin   github.com/klauspost/compress/zstd
