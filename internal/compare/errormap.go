@@ -74,7 +74,8 @@ func (m *ErrorMap) Density(gridRow, gridCol int) float64 {
 }
 
 // Text draws the map: "." for a cell without wrong elements, a digit for the share of wrong ones in tenths (1: up to
-// 20 %, 9: 90 % and more), "#" for a cell in which all are wrong.
+// 20 %, 9: 90 % and more), "@" for a cell in which all are wrong
+// ("#" would not do: two of them begin a command in logs of CI systems, and would be escaped).
 func (m *ErrorMap) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "wrong elements over the last two dimensions [%d,%d]", m.Rows, m.Cols)
@@ -84,7 +85,7 @@ func (m *ErrorMap) Text() string {
 	if m.GridRows < m.Rows || m.GridCols < m.Cols {
 		fmt.Fprintf(&b, ", drawn as %dx%d", m.GridRows, m.GridCols)
 	}
-	b.WriteString(" (. none, 1-9 tenths, # all)\n")
+	b.WriteString(" (. none, 1-9 tenths, @ all)\n")
 	for r := range m.GridRows {
 		for c := range m.GridCols {
 			b.WriteByte(m.glyph(r, c))
@@ -100,7 +101,7 @@ func (m *ErrorMap) glyph(r, c int) byte {
 	case wrong == 0:
 		return '.'
 	case wrong == size:
-		return '#'
+		return '@'
 	}
 	return byte('0' + max(1, wrong*10/size))
 }

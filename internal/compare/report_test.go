@@ -45,7 +45,7 @@ func TestTextOrder(t *testing.T) {
 	text := rep.Text(true)
 	last := -1
 	for _, part := range []string{"fail: ", "50 of 50 elements wrong (100 %)", "worst absolute", "worst relative",
-		"worst ULP", "absolute error: max 50", "diagnosis: every element is scaled by 2.000", "(. none, 1-9 tenths, # all)"} {
+		"worst ULP", "absolute error: max 50", "diagnosis: every element is scaled by 2.000", "(. none, 1-9 tenths, @ all)"} {
 		at := strings.Index(text, part)
 		if at <= last {
 			t.Errorf("Text: %q at %d, want it after %d in\n%s", part, at, last, text)

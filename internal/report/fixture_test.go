@@ -40,7 +40,7 @@ func wrong(index int, op, dt, evil string) verdict.Result {
 			{Index: []int{1, 2}, Kind: "beyond bound", Got: "1.5", Want: "1", Bound: 1e-7, Abs: 0.5, Rel: 0.5, ULP: 4194304},
 			{Index: []int{3, 9}, Kind: "beyond bound", Got: "0.35", Want: "0.2", Bound: 2e-8, Abs: 0.15, Rel: 0.75, ULP: 1},
 		},
-		Map:       "wrong elements over the last two dimensions [4,256] (. none, 1-9 tenths, # all)\n....\n..1#\n",
+		Map:       "wrong elements over the last two dimensions [4,256] (. none, 1-9 tenths, @ all)\n....\n..@@\n",
 		Diagnosis: []verdict.Finding{{Kind: "tile", Sentence: "all errors lie in the last partial tile" + evil}},
 	}
 	r.Invariants = []verdict.Invariance{
