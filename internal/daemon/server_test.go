@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ reference = "builtin:relu"
 type fixture struct {
 	*Server
 	config string
+	clock  atomic.Pointer[func() time.Time] // nil: the system's
 }
 
 // newFixture opens a server with a project of its own.
@@ -69,7 +71,7 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	f.Server, err = New(t.Context(), Options{Home: filepath.Join(dir, "h"), Socket: filepath.Join(dir, "h", "s"),
-		Version: "test", Now: time.Now})
+		Version: "test", Now: f.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +81,14 @@ func newFixture(t testing.TB) *fixture {
 		}
 	})
 	return f
+}
+
+// now is the server's clock: the test's own where it has one. Requests that have been answered may still ask for it.
+func (f *fixture) now() time.Time {
+	if clock := f.clock.Load(); clock != nil {
+		return (*clock)()
+	}
+	return time.Now()
 }
 
 // listening serves the socket and returns a client of it. The result of ListenAndServe is checked at the end.

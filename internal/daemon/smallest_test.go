@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,8 +57,9 @@ func TestRunsSayWhatTheyDoNotMinimize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		calls := 0
-		f.opt.Now = func() time.Time { calls++; return time.Unix(int64(calls)*int64(minimizedTime/time.Second)*2, 0) }
+		var calls atomic.Int64
+		clock := func() time.Time { return time.Unix(calls.Add(1)*int64(minimizedTime/time.Second)*2, 0) }
+		f.clock.Store(&clock)
 		cut := &verdict.Summary{Campaign: sum.Campaign, Counts: sum.Counts}
 		if name == "stopped" {
 			cut.Stopped = "time-limit"

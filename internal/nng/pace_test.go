@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,14 +52,14 @@ func TestPace(t *testing.T) {
 // A message that does not fit is refused by its length, with an answer, before it is read.
 func TestAdmit(t *testing.T) {
 	full := errors.New("full")
-	var asked, released int64
+	var asked, released atomic.Int64
 	opt := Options{
 		Admit: func(n int64) (func(), error) {
 			if n > 1<<20 {
 				return nil, full
 			}
-			asked += n
-			return func() { released += n }, nil
+			asked.Add(n)
+			return func() { released.Add(n) }, nil
 		},
 		Refuse: func(err error) []byte { return []byte(err.Error()) },
 	}
@@ -71,7 +72,7 @@ func TestAdmit(t *testing.T) {
 	p.send(string(huge) + id2 + "the beginning of half a gigabyte that never comes, which is more than a header has")
 	p.expect(frame(id2, "full"))
 	p.end(full)
-	if asked != 10 || released != asked {
-		t.Errorf("%d bytes were admitted and %d released, want 10 of both", asked, released)
+	if asked.Load() != 10 || released.Load() != 10 {
+		t.Errorf("%d bytes were admitted and %d released, want 10 of both", asked.Load(), released.Load())
 	}
 }
