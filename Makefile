@@ -17,6 +17,7 @@ ROWS        ?= 1000000
 PROGRAMS    ?= 1000000
 LAUNCHES    ?= 100000
 FLIPS       ?= 1000
+CRASHES     ?= 200
 BENCHFLAGS  ?=
 TIMEOUT     ?= 15m
 # Packages tested at once, more than cores: many tests wait for processes and time-outs, and a core would wait with them.
@@ -47,7 +48,7 @@ QUICKPYTHON := python/tests/test_arrays.py python/tests/test_rng.py python/tests
 	python/tests/test_validation.py
 
 .PHONY: all test quick test-all setup check unit race v3 purego python package test-torch test-tensorflow test-triton \
-	frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-store soak-launches evidence \
+	frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-store soak-crashes soak-launches evidence \
 	evidence-vacuity evidence-faults \
 	evidence-detection picture bench fixtures corpus triton-versions demo example \
 	build generate clean
@@ -210,6 +211,10 @@ soak-emulator:
 # FLIPS single bits of a store, flipped one at a time in its database, log and tensors: no answer changes silently.
 soak-store:
 	GPUEMU_SOAK=$(FLIPS) $(GO) test -count=1 -timeout 0 -v -run TestFlippedBits ./internal/store
+
+# A campaign whose workers, daemon or own process are killed CRASHES times: its results are those of an undisturbed one.
+soak-crashes:
+	GPUEMU_SOAK=$(CRASHES) $(GO) test -count=1 -timeout 0 -v -run 'TestCrash$$' ./cmd/gpuemu
 
 # Launches of changed kernels through a daemon that the system gives 4 GiB, LAUNCHES of them: it answers each one.
 soak-launches:

@@ -46,12 +46,13 @@ def softmax(inputs):
 `
 
 // TestCrash: a campaign of 2,000 cases whose workers and whose daemon (or whose own process) are killed at random 50
-// times gives, after --resume, the results of an undisturbed run: none lost, none twice.
+// times (make soak-crashes: 200) gives, after --resume, the results of an undisturbed run: none lost, none twice.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("50 kills take a minute; make unit runs it, the race detector (-short) does not")
 	}
-	const cases, kills = 2000, 50
+	const cases = 2000
+	kills := testkit.Soak(t, 50)
 	dir := t.TempDir()
 	for name, text := range map[string]string{"gpuemu.toml": crashProject, "ops.py": crashOps} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"gpuemu/internal/ptx"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/wire"
 )
 
@@ -37,14 +38,7 @@ const (
 // It answers each of them, with a document or an error of the request that has a code, and never takes more memory than
 // the launches that run at once may have. GPUEMU_SOAK=100000 is what make soak-launches runs.
 func TestMutatedLaunches(t *testing.T) {
-	total := 120
-	if text := os.Getenv("GPUEMU_SOAK"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("GPUEMU_SOAK is %q, not a number of launches", text)
-		}
-		total = n
-	}
+	total := testkit.Soak(t, 120)
 	kernels := soakKernels(t)
 	d := startLimited(t)
 	var done, executed, refused, ill atomic.Int64

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/metrics"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -128,14 +127,7 @@ func mutate(r *rand.Rand, all []fixture, buf []byte) ([]byte, string) {
 // TestMutatedImages reads damaged files: none may make the reader panic, hang or use much memory. GPUEMU_SOAK is the
 // number of inputs, all with the same seed: make soak-parsers.
 func TestMutatedImages(t *testing.T) {
-	count := 20_000
-	if text := os.Getenv("GPUEMU_SOAK"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			t.Fatalf("GPUEMU_SOAK=%q is not a number of inputs", text)
-		}
-		count = n
-	}
+	count := testkit.Soak(t, 20_000)
 	all := fixtures(t)
 	workers := runtime.GOMAXPROCS(0)
 	var group sync.WaitGroup

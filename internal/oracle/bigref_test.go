@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -37,17 +36,7 @@ var (
 const rounds = 3
 
 // soak returns how many rounds to run: [rounds], as often as GPUEMU_SOAK says.
-func soak(t *testing.T) int {
-	text := os.Getenv("GPUEMU_SOAK")
-	if text == "" {
-		return rounds
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("GPUEMU_SOAK = %q, want a number of at least 1", text)
-	}
-	return n * rounds
-}
+func soak(t *testing.T) int { return testkit.Soak(t, 1) * rounds }
 
 func TestBigrefHasEveryOp(t *testing.T) {
 	have := bigref.Ops()

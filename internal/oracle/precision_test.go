@@ -2,9 +2,7 @@ package oracle_test
 
 import (
 	"math"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
 	"gpuemu/internal/compare"
@@ -40,9 +38,7 @@ func TestNamedPrecisionsKeepTheirBound(t *testing.T) {
 	if testing.Short() {
 		n = 24
 	}
-	if s := os.Getenv("GPUEMU_SOAK"); s != "" {
-		n, _ = strconv.Atoi(s)
-	}
+	n = testkit.Soak(t, n)
 	var values []string
 	for _, v := range gen.ValueDistributions() {
 		values = append(values, v.Name)

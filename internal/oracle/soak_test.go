@@ -203,17 +203,10 @@ func (t *trial) lean(j *judgement, got map[string]*tensor.Tensor) error {
 
 // soakCases returns how many cases an op and dtype get: a sample, or what GPUEMU_SOAK says.
 func soakCases(t *testing.T) int {
-	if s := os.Getenv("GPUEMU_SOAK"); s != "" {
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 {
-			t.Fatalf("GPUEMU_SOAK=%q: want the number of cases per op and dtype", s)
-		}
-		return n
-	}
 	if testing.Short() {
-		return 40
+		return testkit.Soak(t, 40)
 	}
-	return 400
+	return testkit.Soak(t, 400)
 }
 
 // tally is what a soak saw of one op and dtype.

@@ -2,30 +2,16 @@ package ptx
 
 import (
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// soak is the number of inputs that GPUEMU_SOAK asks for, else the given one.
-func soak(t *testing.T, quick int) int {
-	t.Helper()
-	text := os.Getenv("GPUEMU_SOAK")
-	if text == "" {
-		return quick
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("GPUEMU_SOAK is %q, not a number of inputs", text)
-	}
-	return n
-}
+	"gpuemu/internal/testkit"
+)
 
 // mutant is a text with a few changes: bytes and lines that go, come twice, change places or come from elsewhere.
 func mutant(r *rand.Rand, src string, parts []string) string {
@@ -90,7 +76,7 @@ func TestMutatedModules(t *testing.T) {
 	}
 	slices.Sort(sources)
 	parts := pieces(files)
-	total := soak(t, 5000)
+	total := testkit.Soak(t, 5000)
 	workers := runtime.GOMAXPROCS(0)
 	var valid, worst atomic.Int64
 	var group sync.WaitGroup

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"gpuemu/internal/testkit"
 )
 
 // assemble runs ptxas on a text. It returns "" or the first line of what it says.
@@ -111,7 +113,7 @@ func TestWhatPtxasAcceptsParses(t *testing.T) {
 	mods = slices.Compact(mods)
 	r := rand.New(rand.NewPCG(2, 3))
 	var texts []string
-	for range soak(t, 400) {
+	for range testkit.Soak(t, 400) {
 		mnemonic, args, _ := strings.Cut(strings.TrimSpace(lines[r.IntN(len(lines)-1)]), " ")
 		parts := strings.Split(mnemonic, ".")
 		at := 1 + r.IntN(len(parts))

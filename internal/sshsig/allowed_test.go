@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/testkit"
 )
 
 // TestAllowedLines: each form of a line that ssh-keygen(1) describes, and what is wrong with others. The place of the
@@ -235,11 +234,7 @@ func TestAllowedLikeSSHKeygen(t *testing.T) {
 	if testing.Short() {
 		rounds = 30
 	}
-	if text := os.Getenv("GPUEMU_SOAK"); text != "" {
-		if rounds, err = strconv.Atoi(text); err != nil || rounds < 30 {
-			t.Fatalf("GPUEMU_SOAK is %q, not a number of files of at least 30", text)
-		}
-	}
+	rounds = max(30, testkit.Soak(t, rounds)) // fewer prove nothing
 	good := 0
 	for round := range rounds {
 		text, times := generateAllowed(r, keys)

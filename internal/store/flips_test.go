@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/tensor"
+	"gpuemu/internal/testkit"
 	"gpuemu/internal/verdict"
 )
 
@@ -161,16 +161,7 @@ func lay(t *testing.T, dir string, files map[string][]byte) {
 }
 
 // flips is how many bits the test below flips: GPUEMU_SOAK, or a sample.
-func flips(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("GPUEMU_SOAK")
-	if text == "" {
-		return 45
-	}
-	n, err := strconv.Atoi(text)
-	ok(t, err)
-	return n
-}
+func flips(t *testing.T) int { return testkit.Soak(t, 45) }
 
 // TestFlippedBits: whatever bit of the database, its log, the tensors or the record of commits is flipped, the store
 // says what it said before, or returns an error with a code.
