@@ -103,8 +103,9 @@ def test_hook_gets_fresh_inputs(client: Client) -> None:
         assert np.array_equal(outputs["output"], np.maximum(inputs["input"], 0), equal_nan=True)
         assert result.reason == "input_modified"
 
+    sizes = {"B": [2], "S": [1, 7], "H": [64, 257]}  # never empty: nothing can be modified there
     results = client.fuzz_op_client_side(
-        "relu", greedy, iterations=60, seed=1, dtypes=["float32"], shapes={"B": [2]}, on_case=look
+        "relu", greedy, iterations=60, seed=1, dtypes=["float32"], shapes=sizes, on_case=look
     )
     assert results.failed == 60
 
