@@ -179,7 +179,7 @@ def explanation(row: dict[str, Any]) -> str:
 def reason(row: dict[str, Any], alarm: dict[str, Any]) -> str:
     """The sentence that explains an alarm by the kinds of its wrong elements, or by what the diagnosis says of all."""
     known = partial(explain, row["framework"], row["op"], row["dtype"], known=KNOWN, case=alarm["case"])
-    sentence: str = known(kinds=alarm["kinds"])
+    sentence: str = known(kinds=alarm["kinds"] or [alarm["reason"]])
     if not sentence and FLUSHED_TEXT.search(alarm["message"]):
         sentence = known(kinds=[FLUSHED])
     return sentence

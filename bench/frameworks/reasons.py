@@ -63,6 +63,11 @@ KNOWN = (
         ("missing NaN", "missing Inf"),
     ),
     Explanation(
+        ORT, ("sum", "mean", "max", "logsumexp"), ALL,
+        "a reduction of an empty tensor keeps its shape: ReduceMean of [0, 4, 5] over the last axis gives [0, 4, 5]; so "
+        "do ReduceSum, ReduceMax and ReduceLogSumExp", ("wrong_shape",),
+    ),
+    Explanation(
         ORT, ("argmax", "topk"), ALL,
         "comparisons with NaN are false, so rows with NaN are not sorted; ONNX leaves the rank of NaN open "
         "(microsoft/onnxruntime#10314). Rows without NaN pass",
