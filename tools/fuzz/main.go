@@ -11,6 +11,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"os"
 	"os/exec"
@@ -110,7 +113,16 @@ func inputs(ctx context.Context, limit, work string) (string, error) {
 // pkg is a package with fuzz targets.
 type pkg struct{ path, dir string }
 
-var declaration = regexp.MustCompile(`(?m)^func Fuzz`)
+// declared counts the targets of a file.
+func declared(file *ast.File) int {
+	n := 0
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
+			n++
+		}
+	}
+	return n
+}
 
 // find returns the packages that have targets and how many targets their sources declare. Only these packages are
 // built: with instrumentation each takes seconds to link.
@@ -127,11 +139,11 @@ func find(ctx context.Context) (packages []pkg, targets int, err error) {
 		}
 		before := targets
 		for _, name := range strings.FieldsFunc(fields[2], func(c rune) bool { return c == '/' }) {
-			source, err := os.ReadFile(filepath.Join(fields[1], name))
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(fields[1], name), nil, parser.SkipObjectResolution)
 			if err != nil {
 				return nil, 0, err
 			}
-			targets += len(declaration.FindAll(source, -1))
+			targets += declared(file)
 		}
 		if targets > before {
 			packages = append(packages, pkg{fields[0], fields[1]})
