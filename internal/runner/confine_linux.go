@@ -69,7 +69,7 @@ func newFamily(where *cgroups, memory int64) *family {
 	return f
 }
 
-// adopt makes a process that has just been started the head of the family.
+// adopt makes a process the head of the family, before it has children.
 func (f *family) adopt(pid int, memory int64) {
 	relatives.Lock()
 	f.pid = pid
@@ -138,8 +138,18 @@ func (f *family) sweep() {
 	}
 }
 
+// reap takes the status of the head, which has ended. The list of our children must not become shorter while strays
+// reads it: the kernel would leave out some other child.
+func (f *family) reap(wait func() error) {
+	relatives.Lock()
+	defer relatives.Unlock()
+	_ = wait() // whoever started it reads the state
+}
+
 // reaped reports whether a child is gone, and takes its status if it has ended.
 func reaped(pid int) bool {
+	relatives.Lock() // see reap
+	defer relatives.Unlock()
 	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	return got == pid || err == unix.ECHILD
 }
@@ -147,14 +157,14 @@ func reaped(pid int) bool {
 // strays are our children that bear the tag of the family, or one of a family that is gone, and that nobody waits for.
 func (f *family) strays() []int {
 	self := strconv.Itoa(os.Getpid())
+	limit := ownDataLimit()
+	relatives.Lock()
+	defer relatives.Unlock()
 	// Orphans become children of the first thread.
 	text, err := os.ReadFile("/proc/self/task/" + self + "/children")
 	if err != nil {
 		return nil
 	}
-	limit := ownDataLimit()
-	relatives.Lock()
-	defer relatives.Unlock()
 	var list []int
 	for field := range bytes.FieldsSeq(text) {
 		pid, err := strconv.Atoi(string(field))

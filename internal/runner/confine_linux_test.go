@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +81,35 @@ func TestMemoryOfProcess(t *testing.T) {
 			"    subprocess.run([sys.executable, '-c', 'bytearray(1 << 30)'], check=True)"
 		fails(t, function(t, source, spec), small(t), verdict.Raised, "\nMemoryError")
 	})
+}
+
+// TestAdoptedBeforeTheFirstInstruction: a process stands still while it is adopted, and then runs.
+func TestAdoptedBeforeTheFirstInstruction(t *testing.T) {
+	program := func() *exec.Cmd {
+		cmd := exec.Command(python(t), "--version")
+		cmd.SysProcAttr = processAttributes(true)
+		return cmd
+	}
+	state := ""
+	cmd, err := startAdopted(program, func(pid int) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Error(err)
+		}
+		_, state, _ = strings.Cut(string(text), ") ")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if untraced.Load() {
+		t.Skip("this system refuses ptrace")
+	}
+	if !strings.HasPrefix(state, "t ") {
+		t.Errorf("it is adopted in the state %.1q, want t (stopped)", state)
+	}
 }
 
 // TestRemoveStale: empty groups of processes that are gone are removed, and nothing else.

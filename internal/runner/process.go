@@ -59,8 +59,23 @@ type command struct {
 	outlivesUs     bool       // it ends by itself when we are gone
 }
 
-// start starts a process as the leader of a new group.
+// start starts a process as the leader of a new group. It is in its family, with the limits of that, before its program
+// executes the first instruction.
 func start(spec *Spec, c command) (*process, error) {
+	p := &process{done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
+	cmd, err := startAdopted(func() *exec.Cmd { return c.exec(spec) },
+		func(pid int) { p.family.adopt(pid, spec.Limits.Memory) })
+	if err != nil {
+		p.family.close()
+		return nil, err
+	}
+	p.cmd, p.pid = cmd, cmd.Process.Pid
+	go p.wait()
+	return p, nil
+}
+
+// exec is the command for package os/exec.
+func (c *command) exec(spec *Spec) *exec.Cmd {
 	cmd := &exec.Cmd{
 		Path: c.argv[0], Args: c.argv, Dir: spec.Dir, Env: append(spec.environment(), spec.Env...),
 		ExtraFiles: c.extra, SysProcAttr: processAttributes(!c.outlivesUs),
@@ -69,15 +84,7 @@ func start(spec *Spec, c command) (*process, error) {
 		cmd.Stdin = c.stdin
 	}
 	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
-	p := &process{cmd: cmd, done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
-	if err := cmd.Start(); err != nil {
-		p.family.close()
-		return nil, err
-	}
-	p.pid = cmd.Process.Pid
-	p.family.adopt(p.pid, spec.Limits.Memory)
-	go p.wait()
-	return p, nil
+	return cmd
 }
 
 // wait waits for the end of the process and ends what is left of its group and of its family. Where the system allows,
@@ -91,7 +98,7 @@ func (p *process) wait() {
 	p.mu.Lock()
 	killGroup(p.pid)
 	if held {
-		_ = p.cmd.Wait()
+		p.family.reap(p.cmd.Wait)
 	}
 	p.reaped = true
 	p.mu.Unlock()
