@@ -210,4 +210,8 @@ func TestLaunchesWithoutTriton(t *testing.T) {
 	}
 	r := function(t, launching, Spec{Emulator: &recorder{}, Env: []string{"PYTHONPATH=" + dir}})
 	fails(t, r, small(t), verdict.MissingPackage, "candidate.py:f needs the package triton", "-m pip install triton, or")
+	// A broken file is an error all the same.
+	r = function(t, "import triton\ndef (", Spec{Emulator: &recorder{}, Env: []string{"PYTHONPATH=" + dir}})
+	fails(t, r, small(t), verdict.Raised,
+		"importing candidate.py raised SyntaxError: invalid syntax (candidate.py, line 2)")
 }

@@ -78,6 +78,18 @@ def import_numpy():
     np = numpy
 
 
+def compiled(path):
+    """The code of the user's file; a Refusal where it does not compile.
+
+    Not through Python's loader: cached bytecode is found by a time in seconds, and a file may be edited faster.
+    """
+    try:
+        with open(path, "rb") as f:
+            return compile(f.read(), path, "exec", dont_inherit=True)
+    except BaseException as exc:
+        raise refusal_of(exc, "importing " + os.path.basename(path), 1)
+
+
 # ---- worker ----------------------------------------------------------------------------------------------------
 
 # dtype name: (its name in a safetensors header, numpy's name, or None where ml_dtypes has it)
@@ -142,13 +154,15 @@ class Worker:
             send(header)
 
     def load(self, request):
+        path, function = request["file"], request["function"]
+        code = compiled(path)  # before all packages: a broken file is the user's error, also where one is missing
         import_numpy()
         if request.get("emulate"):
-            emulate(self, request["emulate"], os.path.basename(request["file"]) + ":" + request["function"])
-        self.load_function(request["file"], request["function"])
+            emulate(self, request["emulate"], os.path.basename(path) + ":" + function)
+        self.load_function(path, code, function)
         return {"ok": True, "version": VERSION}
 
-    def load_function(self, path, function):
+    def load_function(self, path, code, function):
         import importlib.util
         import inspect
 
@@ -161,9 +175,6 @@ class Worker:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            # Not through the loader: cached bytecode is found by a time in seconds, and a file may be edited faster.
-            with open(path, "rb") as f:
-                code = compile(f.read(), path, "exec", dont_inherit=True)
             exec(code, module.__dict__)
         except BaseException as exc:
             raise refusal_of(exc, "importing " + os.path.basename(path), 1)
