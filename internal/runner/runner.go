@@ -72,6 +72,8 @@ type Reply struct {
 	// Findings are what the emulator saw of the execution, and Dropped how many more there were.
 	Findings []verdict.Finding
 	Dropped  int
+	// Note says what was executed in place of what was asked for, if so: a sentence.
+	Note string
 
 	image []byte // what the outputs lie in, if it can be used again
 }
