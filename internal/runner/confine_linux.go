@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,9 @@ type family struct {
 	pid   int
 	group *cgroup // nil: each process has a limit of its own
 	ooms  uint64  // of the machine when the process was started
+
+	over          atomic.Bool   // watch has ended it
+	stop, stopped chan struct{} // of watch; nil: it is not watched
 }
 
 // newFamily prepares a family. Its processes have so many bytes: together in a cgroup, else each of them; 0: no limit.
@@ -103,11 +107,15 @@ func ownDataLimit() uint64 {
 // last call.
 func (f *family) overMemory() bool { return f.group != nil && f.group.newKills() }
 
+// overWatch reports whether watch ended the family.
+func (f *family) overWatch() bool { return f.over.Load() }
+
 // machineOOM reports whether the kernel ended some process of the machine for want of memory while the family lived.
 func (f *family) machineOOM() bool { return oomKills() > f.ooms }
 
 // close ends what is left of the family after its head has been reaped.
 func (f *family) close() {
+	f.unwatch()
 	relatives.Lock()
 	delete(relatives.members, f.pid)
 	relatives.Unlock()

@@ -62,7 +62,8 @@ def f(inputs): raise ValueError("limit [%d]" % (resource.getrlimit(resource.RLIM
 func TestMemoryOfProcess(t *testing.T) {
 	spec := Spec{cgroups: &cgroups{}, Limits: Limits{Memory: 700 << 20}, Env: []string{"OPENBLAS_NUM_THREADS=1"}}
 	fails(t, function(t, rlimitOfData, spec), small(t), verdict.Raised, fmt.Sprintf("limit [%d]", (700<<20)>>12))
-	const hint = "the limit is 700MiB, the interpreter and its libraries included: raise memory of the op"
+	const hint = "the limit is 700MiB, the interpreter and its libraries included, and what is reserved and never used: " +
+		"raise memory of the op"
 	for name, body := range map[string]string{
 		"numpy":   "import numpy; numpy.ones(1 << 30, numpy.uint8)",
 		"pytorch": "raise RuntimeError(\"DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes\")",

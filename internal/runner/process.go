@@ -27,6 +27,7 @@ type exitState struct {
 	code   int            // exit status
 	signal syscall.Signal // 0: it exited
 	memory bool           // the kernel ended processes of the family because they had more memory than allowed
+	watch  bool           // we did, for the same reason
 	oom    bool           // the kernel ended some process of the machine for want of memory while this one lived
 }
 
@@ -64,12 +65,15 @@ type command struct {
 func start(spec *Spec, c command) (*process, error) {
 	p := &process{done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
 	cmd, err := startAdopted(func() *exec.Cmd { return c.exec(spec) },
-		func(pid int) { p.family.adopt(pid, spec.Limits.Memory) })
+		func(pid int) { p.family.adopt(pid, spec.Limits.ofData()) })
 	if err != nil {
 		p.family.close()
 		return nil, err
 	}
 	p.cmd, p.pid = cmd, cmd.Process.Pid
+	if spec.Limits.Watch {
+		p.family.watch(spec.Limits.Memory, p.kill)
+	}
 	go p.wait()
 	return p, nil
 }
@@ -104,7 +108,7 @@ func (p *process) wait() {
 	p.mu.Unlock()
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		p.end.signal = ws.Signal()
-		p.end.memory, p.end.oom = p.family.overMemory(), p.family.machineOOM()
+		p.end.memory, p.end.oom, p.end.watch = p.family.overMemory(), p.family.machineOOM(), p.family.overWatch()
 	} else {
 		p.end.code = p.cmd.ProcessState.ExitCode()
 	}
@@ -142,6 +146,8 @@ func (s exitState) failure(who string, limits Limits) *Failure {
 	switch {
 	case s.memory:
 		return overMemory(who+" was ended by the kernel ("+name+"): it needed more memory than allowed", limits)
+	case s.watch:
+		return overMemory(who+" was ended by gpuemu: its processes use more memory than allowed", limits)
 	case s.signal == syscall.SIGKILL && s.oom:
 		return &Failure{Reason: verdict.WorkerLost,
 			Msg:  fmt.Sprintf("%s was killed (%s) while the kernel ended processes for want of memory", who, name),

@@ -26,6 +26,7 @@ func awaitZombie(int) bool { return false }
 type cgroups struct{}
 
 func delegatedCgroups() *cgroups { return nil }
+func (*cgroups) absent() bool    { return false } // in favor of limits of processes, that is
 
 // family limits and finds nothing: no other process can be limited, macOS does not enforce RLIMIT_DATA, and orphans are
 // children of launchd. The process group is all that is ended.
@@ -35,7 +36,9 @@ func newFamily(*cgroups, int64) *family { return &family{} }
 
 func (f *family) adopt(int, int64)       {}
 func (f *family) reap(wait func() error) { _ = wait() }
+func (f *family) watch(int64, func())    {}
 func (f *family) overMemory() bool       { return false }
+func (f *family) overWatch() bool        { return false }
 func (f *family) machineOOM() bool       { return false }
 func (f *family) sweep()                 {}
 func (f *family) close()                 {}
