@@ -17,7 +17,9 @@ import (
 // This file implements the owner of a daemon under attack: a process of its own, as limits may count the connections of
 // a process, that asks what an honest client asks. It tries once: a daemon that turns its owner away has lost.
 
-// answerLimit is how long an answer may take on a machine that does other things as well. Nothing shorter is asserted.
+// answerLimit is how long an answer may take on a machine that does other things as well. Nothing shorter is asserted:
+// that the owner waits for no limit of time of another's connection is tested with limits of an hour, by
+// TestOwnerIsServed… of internal/daemon, and how long an answer takes is a row of make bench, with a goal of 1 s.
 const answerLimit = 60 * time.Second
 
 // dialSocket connects. A queue that is full (EAGAIN) is the system's answer and not the daemon's, which takes

@@ -156,7 +156,8 @@ func (x *executor) open(s *subject, into map[*subject]runner.Runner, target stri
 	spec := runner.Spec{
 		Target: target, Python: x.python(s), Dir: x.project.dir(), Base: x.project.Env, Env: s.env, Raw: s.raw,
 		Slots: x.slots, RunDir: x.engine.RunDir,
-		Limits: runner.Limits{Timeout: s.timeout, Memory: cmp.Or(s.memory, emulation.HalfOfMemory())},
+		Limits: runner.Limits{Timeout: s.timeout, Memory: cmp.Or(s.memory, emulation.HalfOfMemory()),
+			Watch: s.memory == 0}, // nobody has asked for a limit: it is to keep the machine alive
 	}
 	if s.emulated && target == s.candidate {
 		spec.Emulator = x.engine.Emulator

@@ -106,7 +106,7 @@ func (x *executor) attempt(
 		internalFault(res, err)
 		return nil
 	}
-	res.CandidateTime, res.Stderr = reply.Time, reply.Stderr
+	res.CandidateTime, res.Stderr, res.Note = reply.Time, reply.Stderr, reply.Note
 	if err := x.decide(ctx, s, trialOf{c, inputs, reply.Outputs, wants, seen}, res); err != nil {
 		return err
 	}

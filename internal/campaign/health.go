@@ -26,6 +26,7 @@ const (
 	HealthCapped       = "capped_sizes"
 	HealthUnchecked    = "unchecked_invariants"
 	HealthSpread       = "reference_spread"
+	HealthReplaced     = "replaced_kernels"
 )
 
 // Shares above which a check speaks. Half is far above what the generators give for any operator of the catalogue; a
@@ -51,6 +52,7 @@ type opHealth struct {
 	elements, undetermined, spread               int
 	vacuous, vacuousElements                     int            // cases, and elements of all cases
 	batches                                      map[string]int // invariants of batches: outputs that were checked
+	note                                         string         // what was executed in place of what was asked for
 }
 
 // cap notes sizes of an op that are never drawn.
@@ -71,6 +73,9 @@ func (h *health) add(r *verdict.Result) {
 		h.ops[r.Op] = op
 	}
 	op.cases++
+	if op.note == "" {
+		op.note = r.Note
+	}
 	if r.Seed == 0 && r.Reason == verdict.Unsupported {
 		op.rejected++
 	}
@@ -124,6 +129,10 @@ func (h *health) checks(silenced []string) []verdict.HealthCheck {
 			say(HealthVacuous, name, fmt.Sprintf("%d of %d cases (%.1f %%) would have passed with garbage too and count as "+
 				"undecided; %d of %d elements would accept zeros, the mean or a neighboring row", op.vacuous, op.cases,
 				100*float64(op.vacuous)/float64(op.cases), op.vacuousElements, op.elements), vacuousHint)
+		}
+		if op.note != "" {
+			say(HealthReplaced, name, op.note, "the results are those of that code: install a newer compiler, or ask for "+
+				"an architecture that it knows")
 		}
 		if op.cases < healthMinCases {
 			continue

@@ -120,8 +120,8 @@ func opKeys(o *Op) []key {
 			sizes(&o.MaxSizes)},
 		{"kwargs", "further arguments of candidate and reference", arguments(&o.Kwargs)},
 		{"timeout", "time limit of one call, in seconds", duration(&o.Timeout)},
-		{"memory", "memory that candidate and reference may each use in a call, such as 2GiB; default: half of this " +
-			"machine's", memory(&o.Memory)},
+		{"memory", "memory that candidate and reference may each use in a call, such as 2GiB (without cgroups: " +
+			"that each process may reserve); default: half of this machine's, whatever is reserved", memory(&o.Memory)},
 		{"env", "environment variables of candidate and reference", environment(&o.Env)},
 		{"python", "interpreter for this op; default: that of [project]", text(&o.Python)},
 		{"raw", "bfloat16 and float8 arrive as unsigned integers of the same size", flag(&o.Raw)},

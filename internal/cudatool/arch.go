@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpuemu/internal/diag"
 )
 
 // ArchForm is a regular expression for names of architectures.
@@ -73,7 +75,11 @@ func (j *job) known(refusal error, asked bool) error {
 		return withHint(refusal, fmt.Sprintf("%s does not know %s: ask for %s, or install a newer compiler", name, j.arch,
 			arch))
 	}
-	*j.out = Output{Log: fmt.Sprintf("compiled for %s: %s does not know %s\n", arch, name, j.arch)}
+	*j.out = Output{Replaced: fmt.Sprintf("compiled for %s: %s does not know %s", arch, name, j.arch)}
 	j.arch = arch
-	return j.compile()
+	err := j.compile()
+	if diag.CodeOf(err) == Refused { // perhaps for what only the other architecture has
+		err = withHint(err, strings.TrimSuffix("it was "+j.out.Replaced+"; "+diag.HintOf(err), "; "))
+	}
+	return err
 }

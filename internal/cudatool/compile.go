@@ -38,7 +38,7 @@ type Request struct {
 	Flags  []string // further arguments of the compiler, behind ours
 
 	// TextOnly: no machine code is wanted. PTX for an older architecture is as good, so one that the compiler does not
-	// know is replaced by the newest before it that it knows, and Log says so.
+	// know is replaced by the newest before it that it knows, and Replaced says so.
 	TextOnly bool
 }
 
@@ -46,9 +46,11 @@ type Request struct {
 type Output struct {
 	PTX      []byte
 	Cubin    []byte // nil where no assembler is installed
-	Log      string // what the programs printed
+	Log      string // Replaced, and what the programs printed
 	Compiler Tool
 	Command  string // as a shell would take it, without our temporary files
+	// Replaced says what the source was compiled for in place of the architecture that was asked for; "": for that.
+	Replaced string
 }
 
 //go:embed cuda
@@ -93,6 +95,9 @@ func (t *Tools) Compile(ctx context.Context, r Request) (*Output, error) {
 	err = errors.Join(err, os.RemoveAll(dir))
 	if err != nil {
 		return nil, placed(err, r.Source)
+	}
+	if j.out.Replaced != "" {
+		j.out.Log = j.out.Replaced + "\n" + j.out.Log
 	}
 	return j.out, nil
 }

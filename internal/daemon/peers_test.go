@@ -86,8 +86,74 @@ func TestOwnerIsServedWhileRequestsHang(t *testing.T) {
 			}
 		}
 	}
+	ownerIsServed(t, f)
 	if open := connections(f); open < maxOfProcess/2 || open > maxOfProcess {
 		t.Errorf("%d connections are open, want those of %d requests that hang", open, maxOfProcess)
+	}
+}
+
+// ownerIsServed asks what an owner asks. Where no limit of time of the daemon's can pass, an answer says that it waited
+// for nobody else: how long it took is the machine's doing, and what make bench measures.
+func ownerIsServed(t *testing.T, f *fixture) {
+	t.Helper()
+	const cases = `{"op": "relu", "seed": "7", "count": 2}`
+	for _, text := range []string{
+		pingText, "GET /v1/status HTTP/1.1\r\nHost: gpuemu\r\n\r\n",
+		fmt.Sprintf("POST /v1/cases HTTP/1.1\r\nHost: gpuemu\r\nContent-Type: application/json\r\n"+
+			"Content-Length: %d\r\n\r\n%s", len(cases), cases),
+	} {
+		if resp := rawRequest(t, dialSocket(t, f), text); resp.StatusCode != http.StatusOK {
+			t.Fatalf("%.30q: %s", text, resp.Status)
+		}
+	}
+	conn := dialSocket(t, f)
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(generous)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, "\x00SP\x00\x00\x30\x00\x00"+ // NNG: hello, length, id, message
+		"\x01\x00\x00\x00\x00\x00\x00\x00\x13\x80\x00\x00\x01"+`{"type":"Ping"}`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, make([]byte, 8+9)); err != nil {
+		t.Fatalf("a Ping of protocol v1: %v", err)
+	}
+}
+
+// TestOwnerIsServedBesideSlowClients: 250 clients that send a byte now and then, as many as have places, none of which
+// is hung up on: the owner needs nothing of theirs.
+func TestOwnerIsServedBesideSlowClients(t *testing.T) {
+	f := newFixture(t)
+	f.first, f.header, f.body = time.Hour, time.Hour, time.Hour
+	f.listening(t)
+	const most, rounds = 250, 10
+	texts := []string{
+		"POST /v1/failures HTTP/1.1\r\nHost: gpuemu\r\nContent-Length: 1000\r\n\r\n{",
+		"POST /v1/submit HTTP/1.1\r\nHost: gpuemu\r\nContent-Length: 1000\r\n\r\n\xff\x00\x00\x00{",
+		"GET /v1/ping HTTP/1.1\r\nHost: gpuemu\r\nX-Long: ",
+	}
+	var slow []net.Conn
+	defer func() {
+		for _, conn := range slow {
+			conn.Close()
+		}
+	}()
+	for i := range most {
+		slow = append(slow, dialSocket(t, f))
+		if _, err := io.WriteString(slow[i], texts[i%len(texts)]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range rounds {
+		for i, conn := range slow {
+			if _, err := io.WriteString(conn, " "); err != nil {
+				t.Fatalf("client %d is hung up on: %v", i, err)
+			}
+		}
+		ownerIsServed(t, f)
+	}
+	if open := connections(f); open < most {
+		t.Errorf("%d connections are open, want %d slow ones", open, most)
 	}
 }
 

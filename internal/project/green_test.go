@@ -179,6 +179,38 @@ func TestNewCUDAProject(t *testing.T) {
 	}
 }
 
+// TestKernelsCompile: the kernels of every framework are at least well-formed, also those that no test can run because
+// their framework is missing here.
+func TestKernelsCompile(t *testing.T) {
+	const compile = "import sys\nfor name in sys.argv[1:]:\n    compile(open(name, 'rb').read(), name, 'exec')\n"
+	for _, framework := range project.Frameworks() {
+		t.Run(framework, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, project.Options{Name: "trial", Framework: framework, Examples: true})
+			kernels, err := filepath.Glob(filepath.Join(dir, "kernels", "*"))
+			if err != nil || len(kernels) < len(project.Ops()) {
+				t.Fatalf("kernels are %q, %v, want one per op", kernels, err)
+			}
+			if framework != project.CUDA {
+				args := append([]string{"-c", compile}, kernels...)
+				if out, err := exec.Command(testkit.Python(t), args...).CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+				return
+			}
+			tools := cudatool.Find(t.Context())
+			if tools.NVCC == nil && (tools.Clang == nil || tools.Clang.Major() < 14) {
+				t.Skip("neither nvcc nor clang from 14 on is installed: apt-get install clang-19")
+			}
+			for _, path := range kernels {
+				if _, err := tools.Compile(t.Context(), cudatool.Request{Source: path, TextOnly: true}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
 func write(t *testing.T, dir string, o project.Options) {
 	t.Helper()
 	files, err := project.Files(o)

@@ -20,6 +20,9 @@ import (
 // cgroups is a directory in which we may make groups that limit memory. dir is "" where there is none.
 type cgroups struct{ dir string }
 
+// absent reports whether there is none, so that limits of memory are those of processes (RLIMIT_DATA).
+func (c *cgroups) absent() bool { return c == nil || c.dir == "" }
+
 // cgroupNumber tells the groups of this process apart.
 var cgroupNumber atomic.Uint64
 
@@ -95,7 +98,7 @@ type cgroup struct {
 
 // create makes a group with a limit of memory; nil where that is not permitted.
 func (c *cgroups) create(memory int64) *cgroup {
-	if c == nil || c.dir == "" {
+	if c.absent() {
 		return nil
 	}
 	name := fmt.Sprintf("gpuemu-%d-%d", os.Getpid(), cgroupNumber.Add(1))

@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -46,6 +47,9 @@ type family struct {
 	pid   int
 	group *cgroup // nil: each process has a limit of its own
 	ooms  uint64  // of the machine when the process was started
+
+	over          atomic.Bool   // watch has ended it
+	stop, stopped chan struct{} // of watch; nil: it is not watched
 }
 
 // newFamily prepares a family. Its processes have so many bytes: together in a cgroup, else each of them; 0: no limit.
@@ -69,7 +73,7 @@ func newFamily(where *cgroups, memory int64) *family {
 	return f
 }
 
-// adopt makes a process that has just been started the head of the family.
+// adopt makes a process the head of the family, before it has children.
 func (f *family) adopt(pid int, memory int64) {
 	relatives.Lock()
 	f.pid = pid
@@ -103,11 +107,15 @@ func ownDataLimit() uint64 {
 // last call.
 func (f *family) overMemory() bool { return f.group != nil && f.group.newKills() }
 
+// overWatch reports whether watch ended the family.
+func (f *family) overWatch() bool { return f.over.Load() }
+
 // machineOOM reports whether the kernel ended some process of the machine for want of memory while the family lived.
 func (f *family) machineOOM() bool { return oomKills() > f.ooms }
 
 // close ends what is left of the family after its head has been reaped.
 func (f *family) close() {
+	f.unwatch()
 	relatives.Lock()
 	delete(relatives.members, f.pid)
 	relatives.Unlock()
@@ -138,8 +146,18 @@ func (f *family) sweep() {
 	}
 }
 
+// reap takes the status of the head, which has ended. The list of our children must not become shorter while strays
+// reads it: the kernel would leave out some other child.
+func (f *family) reap(wait func() error) {
+	relatives.Lock()
+	defer relatives.Unlock()
+	_ = wait() // whoever started it reads the state
+}
+
 // reaped reports whether a child is gone, and takes its status if it has ended.
 func reaped(pid int) bool {
+	relatives.Lock() // see reap
+	defer relatives.Unlock()
 	got, err := unix.Wait4(pid, nil, unix.WNOHANG, nil)
 	return got == pid || err == unix.ECHILD
 }
@@ -147,14 +165,14 @@ func reaped(pid int) bool {
 // strays are our children that bear the tag of the family, or one of a family that is gone, and that nobody waits for.
 func (f *family) strays() []int {
 	self := strconv.Itoa(os.Getpid())
+	limit := ownDataLimit()
+	relatives.Lock()
+	defer relatives.Unlock()
 	// Orphans become children of the first thread.
 	text, err := os.ReadFile("/proc/self/task/" + self + "/children")
 	if err != nil {
 		return nil
 	}
-	limit := ownDataLimit()
-	relatives.Lock()
-	defer relatives.Unlock()
 	var list []int
 	for field := range bytes.FieldsSeq(text) {
 		pid, err := strconv.Atoi(string(field))

@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -61,7 +62,8 @@ def f(inputs): raise ValueError("limit [%d]" % (resource.getrlimit(resource.RLIM
 func TestMemoryOfProcess(t *testing.T) {
 	spec := Spec{cgroups: &cgroups{}, Limits: Limits{Memory: 700 << 20}, Env: []string{"OPENBLAS_NUM_THREADS=1"}}
 	fails(t, function(t, rlimitOfData, spec), small(t), verdict.Raised, fmt.Sprintf("limit [%d]", (700<<20)>>12))
-	const hint = "the limit is 700MiB, the interpreter and its libraries included: raise memory of the op"
+	const hint = "the limit is 700MiB, the interpreter and its libraries included, and what is reserved and never used: " +
+		"raise memory of the op"
 	for name, body := range map[string]string{
 		"numpy":   "import numpy; numpy.ones(1 << 30, numpy.uint8)",
 		"pytorch": "raise RuntimeError(\"DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes\")",
@@ -80,6 +82,35 @@ func TestMemoryOfProcess(t *testing.T) {
 			"    subprocess.run([sys.executable, '-c', 'bytearray(1 << 30)'], check=True)"
 		fails(t, function(t, source, spec), small(t), verdict.Raised, "\nMemoryError")
 	})
+}
+
+// TestAdoptedBeforeTheFirstInstruction: a process stands still while it is adopted, and then runs.
+func TestAdoptedBeforeTheFirstInstruction(t *testing.T) {
+	program := func() *exec.Cmd {
+		cmd := exec.Command(python(t), "--version")
+		cmd.SysProcAttr = processAttributes(true)
+		return cmd
+	}
+	state := ""
+	cmd, err := startAdopted(program, func(pid int) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			t.Error(err)
+		}
+		_, state, _ = strings.Cut(string(text), ") ")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if untraced.Load() {
+		t.Skip("this system refuses ptrace")
+	}
+	if !strings.HasPrefix(state, "t ") {
+		t.Errorf("it is adopted in the state %.1q, want t (stopped)", state)
+	}
 }
 
 // TestRemoveStale: empty groups of processes that are gone are removed, and nothing else.

@@ -43,7 +43,8 @@ type kernelRunner struct {
 	spec KernelSpec
 
 	mu   sync.Mutex
-	prog *ptxvm.Program // guarded by mu, as refusal; nil before the first call of a source
+	prog *ptxvm.Program // guarded by mu, as the following; nil before the first call of a source
+	note string         // on how it was compiled
 	// refusal, where set, is why the kernel cannot be executed at all.
 	refusal *Failure
 }
@@ -172,6 +173,7 @@ func (r *kernelRunner) program(ctx context.Context) (*ptxvm.Program, error) {
 		}
 		return nil, r.refusal
 	}
+	r.note = out.Replaced
 	if err := r.load(verdict.CompiledFrom+source, string(out.PTX)); err != nil {
 		r.refusal = refusal(err)
 	}
@@ -179,6 +181,13 @@ func (r *kernelRunner) program(ctx context.Context) (*ptxvm.Program, error) {
 		return nil, r.refusal
 	}
 	return r.prog, nil
+}
+
+// noted is what is to be said of the program.
+func (r *kernelRunner) noted() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.note
 }
 
 // relative gives an error the name of the source as the configuration has it.
@@ -207,7 +216,7 @@ func (r *kernelRunner) Run(ctx context.Context, call *Call) (*Reply, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	reply := &Reply{Modified: []string{}}
+	reply := &Reply{Modified: []string{}, Note: r.noted()}
 	if l.empty() { // as wrappers do: CUDA refuses such a grid
 		r.unlaunched(l, reply)
 	} else if err := r.launch(ctx, prog, l, reply); err != nil {

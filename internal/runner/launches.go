@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuemu/internal/diag"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -23,7 +24,7 @@ type launches struct {
 	executed int
 	findings []verdict.Finding
 	dropped  int
-	refused  *Failure // why the last one was not executed; nil: it was
+	refused  *Failure // why the first one was not executed that was not; nil: all were
 }
 
 // failure is what a call that failed deserves: where a launch was not executed, nothing is known of the kernel.
@@ -36,8 +37,19 @@ func (l *launches) failure(f *Failure) *Failure {
 	return &own
 }
 
-// missing is why a reply of a function does not count: it launched nothing, so that no kernel is behind its outputs.
+// refuse notes a launch that was not executed, or not to its end. The first one is the cause of what follows.
+func (l *launches) refuse(f *Failure) {
+	if l.refused == nil {
+		l.refused = f
+	}
+}
+
+// missing is why a reply of a function does not count: a launch was not executed, and what the function returned is
+// not the kernel's; or it launched nothing, so that no kernel is behind its outputs.
 func (l *launches) missing(r *workerRunner, outputs []tensor.Named) *Failure {
+	if l.refused != nil {
+		return l.failure(&Failure{})
+	}
 	if r.spec.Emulator == nil || l.executed > 0 {
 		return nil
 	}
@@ -74,10 +86,12 @@ func (r *workerRunner) launch(ctx context.Context, w *worker, h *replyHeader, de
 		return nil, &Failure{Reason: verdict.OverBudget, Msg: "the emulator did not finish a launch of " + r.who + " in time",
 			Hint: "set timeout of the op, or use smaller shapes"}
 	case err != nil:
-		w.launches.refused = refusal(err)
+		w.launches.refuse(refusedLaunch(diag.CodeOf(err), err.Error(), diag.HintOf(err)))
 		return launchAnswer(w.lastID, 0, nil, err), nil
 	case doc.Error != nil:
-		w.launches.refused = &Failure{Reason: verdict.Unsupported, Msg: doc.Error.Message, Hint: doc.Error.Hint}
+		w.launches.refuse(refusedLaunch(diag.Code(doc.Error.Code), doc.Error.Message, doc.Error.Hint))
+	default:
+		w.launches.executed++
 	}
 	for i := range doc.Findings {
 		if len(w.launches.findings) == maxCaseFindings {
@@ -86,7 +100,6 @@ func (r *workerRunner) launch(ctx context.Context, w *worker, h *replyHeader, de
 		}
 		w.launches.findings = append(w.launches.findings, findingOf(doc.PTX, &doc.Findings[i]))
 	}
-	w.launches.executed++
 	w.launches.dropped += doc.Dropped
 	size, err := writeOutputs(w, outputs)
 	if err != nil {
@@ -97,6 +110,15 @@ func (r *workerRunner) launch(ctx context.Context, w *worker, h *replyHeader, de
 		return nil, fmt.Errorf("the document of a launch: %w", err)
 	}
 	return launchAnswer(w.lastID, size, text, nil), nil
+}
+
+// refusedLaunch is the failure of a launch that is not executed, or not to its end, as an endless one.
+func refusedLaunch(code diag.Code, message, hint string) *Failure {
+	f := &Failure{Reason: verdict.Unsupported, Msg: message, Hint: hint}
+	if code == ptxvm.Budget {
+		f.Reason = verdict.OverBudget
+	}
+	return f
 }
 
 // writeOutputs writes what a kernel wrote to the output image, which the worker reads before it goes on.

@@ -13,6 +13,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/emulation"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 	"gpuemu/internal/verdict"
 )
@@ -37,13 +38,37 @@ import types
 import numpy as np
 from gpuemu import _triton
 
+meta = types.SimpleNamespace(shared=0, num_warps=2)
+
 def f(inputs):
     y = np.zeros_like(inputs["x"])
     kernel = types.SimpleNamespace(
-        name="copy", asm={"ptx": "the text"}, metadata=types.SimpleNamespace(shared=0, num_warps=2),
+        name="copy", asm={"ptx": "the text"}, metadata=meta,
         src=types.SimpleNamespace(signature={"y": "*fp32", "n": "i32"}))
     _triton._active[-1].launch(kernel, (3, 1, 1), (y, 5))
     return y
+`
+
+// falling is that with a function g of the user's own, which does without the kernel where its launch fails.
+const falling = launching + `
+g = f
+def f(inputs):
+    try:
+        return g(inputs)
+    except Exception:
+        return np.zeros_like(inputs["x"])
+`
+
+// clusters launches a kernel that is executed, and then one with clusters, which is not even sent.
+const clusters = falling + `
+h = f
+def f(inputs):
+    h(inputs)
+    meta.num_ctas = 2
+    try:
+        return g(inputs) if fall_back is None else h(inputs)
+    finally:
+        del meta.num_ctas
 `
 
 // recorder is an emulator that answers with what it is told to.
@@ -52,6 +77,7 @@ type recorder struct {
 	doc    emulation.Document
 	err    error
 	fill   byte // what it writes
+	once   bool // whether only the first launch of a function is refused
 }
 
 func (e *recorder) Launch(_ context.Context, header, image []byte) (*emulation.Document, []tensor.Named, error) {
@@ -69,6 +95,9 @@ func (e *recorder) Launch(_ context.Context, header, image []byte) (*emulation.D
 		}
 	}
 	doc := e.doc
+	if e.once {
+		e.doc = passed()
+	}
 	return &doc, tensors, nil
 }
 
@@ -131,6 +160,9 @@ func TestLaunchesNotExecuted(t *testing.T) {
 	refused := passed()
 	refused.Error = &emulation.Refusal{Code: "ptxvm-unsupported", Message: "tex is not executed", Hint: "leave it out"}
 	refused.Conclude()
+	endless := passed()
+	endless.Error = &emulation.Refusal{Code: string(ptxvm.Budget), Message: "copy executed 9 instructions"}
+	endless.Conclude()
 	for _, tt := range []struct {
 		name, source string
 		e            *recorder
@@ -140,6 +172,19 @@ func TestLaunchesNotExecuted(t *testing.T) {
 		{"refused", launching, &recorder{doc: refused}, verdict.Unsupported, []string{"tex is not executed", "leave it out"}},
 		{"ill-formed", launching, &recorder{err: diag.Errorf("some-code", "a hint", "no such launch")}, verdict.Unsupported,
 			[]string{"no such launch", "a hint"}},
+		{"refused, and then done without", falling, &recorder{doc: refused}, verdict.Unsupported,
+			[]string{"tex is not executed", "leave it out"}},
+		{"ill-formed, and then done without", falling,
+			&recorder{err: diag.Errorf("some-code", "a hint", "no such launch")}, verdict.Unsupported,
+			[]string{"no such launch", "a hint"}},
+		{"endless, and then done without", falling, &recorder{doc: endless}, verdict.OverBudget,
+			[]string{"copy executed 9 instructions"}},
+		{"not sent", "fall_back = None\n" + clusters, &recorder{doc: passed()}, verdict.Unsupported,
+			[]string{"copy has num_ctas=2", "clusters are not executed here"}},
+		{"not sent, and then done without", "fall_back = 1\n" + clusters, &recorder{doc: passed()}, verdict.Unsupported,
+			[]string{"copy has num_ctas=2", "clusters are not executed here"}},
+		{"refused, then another executed", falling + "h = f\ndef f(inputs):\n    h(inputs)\n    return g(inputs)",
+			&recorder{doc: refused, once: true}, verdict.Unsupported, []string{"tex is not executed", "leave it out"}},
 		{"no launch", "def f(inputs): return inputs['x']", &recorder{}, verdict.Unsupported,
 			[]string{"candidate.py:f launched no Triton kernel", `leave execution_mode = "emulate" out`}},
 		{"it raises", "def f(inputs): raise ValueError('no')", &recorder{}, verdict.Raised, []string{"ValueError: no"}},
@@ -147,7 +192,9 @@ func TestLaunchesNotExecuted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := emulated(t, tt.source, tt.e)
+			first := tt.e.doc
 			for range 2 {
+				tt.e.doc = first
 				fails(t, r, small(t), tt.reason, tt.says...)
 			}
 		})
@@ -163,4 +210,8 @@ func TestLaunchesWithoutTriton(t *testing.T) {
 	}
 	r := function(t, launching, Spec{Emulator: &recorder{}, Env: []string{"PYTHONPATH=" + dir}})
 	fails(t, r, small(t), verdict.MissingPackage, "candidate.py:f needs the package triton", "-m pip install triton, or")
+	// A broken file is an error all the same.
+	r = function(t, "import triton\ndef (", Spec{Emulator: &recorder{}, Env: []string{"PYTHONPATH=" + dir}})
+	fails(t, r, small(t), verdict.Raised,
+		"importing candidate.py raised SyntaxError: invalid syntax (candidate.py, line 2)")
 }

@@ -230,6 +230,58 @@ func TestEscapedProcessesAreKilled(t *testing.T) {
 	})
 }
 
+// escapingProgram is a shell script that forks at once, before its parent has had time for anything. A descendant of
+// the fork starts a session of its own and prints its pid, its limit in pages and its oom_score_adj.
+const escapingProgram = `#!/bin/sh
+said=$("$PYTHON" -c '
+import os, resource, time
+if os.fork() == 0:
+    os.setsid()
+    limit, score = resource.getrlimit(resource.RLIMIT_DATA)[1] >> 12, open("/proc/self/oom_score_adj").read()
+    print(os.getpid(), limit, score, end="", flush=True)
+    os.dup2(2, 1)  # the shell waits for the end of what is printed
+    time.sleep(600)
+')
+echo "$said" >&2
+exit 7
+`
+
+// TestEscapedChildrenOfPrograms: what a program forks first of all has the limits of its family, and is gone when the
+// call is over, also where many run at once.
+func TestEscapedChildrenOfPrograms(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("nothing but Linux limits processes and finds those that left their group")
+	}
+	const slots, memory = 8, 1 << 30
+	dir := t.TempDir()
+	file(t, dir, "escape.sh", escapingProgram, 0o700)
+	r := newRunner(t, Spec{Dir: dir, Target: "./escape.sh", Slots: slots, Env: []string{"PYTHON=" + python(t)},
+		Limits: Limits{Memory: memory}, cgroups: &cgroups{}})
+	var wg sync.WaitGroup
+	for range 4 * slots {
+		wg.Go(func() {
+			_, err := r.Run(t.Context(), small(t))
+			var f *Failure
+			if !errors.As(err, &f) || f.Reason != verdict.Raised {
+				t.Errorf("Run = %v, want a failure with reason %s", err, verdict.Raised)
+				return
+			}
+			var pid, limit, score int
+			if _, err := fmt.Sscan(f.Stderr, &pid, &limit, &score); err != nil {
+				t.Errorf("%q: %v", f.Stderr, err)
+				return
+			}
+			if limit != memory>>12 || score != 1000 {
+				t.Errorf("a child has a limit of %d pages and oom_score_adj %d, want %d and 1000", limit, score, memory>>12)
+			}
+			if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) { // reaped, too
+				t.Errorf("process %d is still there: %v", pid, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
 // TestFamiliesAreApart: the end of one runner's process leaves the helpers of another alone, and children that no
 // runner has started.
 func TestFamiliesAreApart(t *testing.T) {

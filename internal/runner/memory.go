@@ -37,7 +37,11 @@ func (f *Failure) withMemory(limits Limits, printed string) *Failure {
 
 // overMemory is the failure of code that needs more memory than it has.
 func overMemory(msg string, limits Limits) *Failure {
+	reserved := ""
+	if limits.reserved {
+		reserved = ", and what is reserved and never used"
+	}
 	return &Failure{Reason: verdict.MemoryLimit, Msg: msg,
-		Hint: fmt.Sprintf("the limit is %s, the interpreter and its libraries included: raise memory of the op if it "+
-			"needs more", launchfile.FormatMemory(limits.Memory))}
+		Hint: fmt.Sprintf("the limit is %s, the interpreter and its libraries included%s: raise memory of the op if it "+
+			"needs more", launchfile.FormatMemory(limits.Memory), reserved)}
 }

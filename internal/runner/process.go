@@ -27,6 +27,7 @@ type exitState struct {
 	code   int            // exit status
 	signal syscall.Signal // 0: it exited
 	memory bool           // the kernel ended processes of the family because they had more memory than allowed
+	watch  bool           // we did, for the same reason
 	oom    bool           // the kernel ended some process of the machine for want of memory while this one lived
 }
 
@@ -59,8 +60,26 @@ type command struct {
 	outlivesUs     bool       // it ends by itself when we are gone
 }
 
-// start starts a process as the leader of a new group.
+// start starts a process as the leader of a new group. It is in its family, with the limits of that, before its program
+// executes the first instruction.
 func start(spec *Spec, c command) (*process, error) {
+	p := &process{done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
+	cmd, err := startAdopted(func() *exec.Cmd { return c.exec(spec) },
+		func(pid int) { p.family.adopt(pid, spec.Limits.ofData()) })
+	if err != nil {
+		p.family.close()
+		return nil, err
+	}
+	p.cmd, p.pid = cmd, cmd.Process.Pid
+	if spec.Limits.Watch {
+		p.family.watch(spec.Limits.Memory, p.kill)
+	}
+	go p.wait()
+	return p, nil
+}
+
+// exec is the command for package os/exec.
+func (c *command) exec(spec *Spec) *exec.Cmd {
 	cmd := &exec.Cmd{
 		Path: c.argv[0], Args: c.argv, Dir: spec.Dir, Env: append(spec.environment(), spec.Env...),
 		ExtraFiles: c.extra, SysProcAttr: processAttributes(!c.outlivesUs),
@@ -69,15 +88,7 @@ func start(spec *Spec, c command) (*process, error) {
 		cmd.Stdin = c.stdin
 	}
 	cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
-	p := &process{cmd: cmd, done: make(chan struct{}), family: newFamily(spec.cgroups, spec.Limits.Memory)}
-	if err := cmd.Start(); err != nil {
-		p.family.close()
-		return nil, err
-	}
-	p.pid = cmd.Process.Pid
-	p.family.adopt(p.pid, spec.Limits.Memory)
-	go p.wait()
-	return p, nil
+	return cmd
 }
 
 // wait waits for the end of the process and ends what is left of its group and of its family. Where the system allows,
@@ -91,13 +102,13 @@ func (p *process) wait() {
 	p.mu.Lock()
 	killGroup(p.pid)
 	if held {
-		_ = p.cmd.Wait()
+		p.family.reap(p.cmd.Wait)
 	}
 	p.reaped = true
 	p.mu.Unlock()
 	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		p.end.signal = ws.Signal()
-		p.end.memory, p.end.oom = p.family.overMemory(), p.family.machineOOM()
+		p.end.memory, p.end.oom, p.end.watch = p.family.overMemory(), p.family.machineOOM(), p.family.overWatch()
 	} else {
 		p.end.code = p.cmd.ProcessState.ExitCode()
 	}
@@ -135,6 +146,8 @@ func (s exitState) failure(who string, limits Limits) *Failure {
 	switch {
 	case s.memory:
 		return overMemory(who+" was ended by the kernel ("+name+"): it needed more memory than allowed", limits)
+	case s.watch:
+		return overMemory(who+" was ended by gpuemu: its processes use more memory than allowed", limits)
 	case s.signal == syscall.SIGKILL && s.oom:
 		return &Failure{Reason: verdict.WorkerLost,
 			Msg:  fmt.Sprintf("%s was killed (%s) while the kernel ended processes for want of memory", who, name),

@@ -72,6 +72,8 @@ type Reply struct {
 	// Findings are what the emulator saw of the execution, and Dropped how many more there were.
 	Findings []verdict.Finding
 	Dropped  int
+	// Note says what was executed in place of what was asked for, if so: a sentence.
+	Note string
 
 	image []byte // what the outputs lie in, if it can be used again
 }
@@ -150,8 +152,21 @@ type Limits struct {
 	// Memory is how many bytes a slot has: all its processes together where cgroup v2 is delegated to us, else each
 	// process for what is its own (RLIMIT_DATA). 0: no limit.
 	Memory int64
+	// Watch: where there are no cgroups, Memory limits what all processes of a slot use together, and not what each
+	// reserves. It is looked at now and then, so that they can have more for some milliseconds.
+	Watch  bool
 	Output int64 // bytes of a reply
 	Stderr int   // bytes kept of what was printed
+
+	reserved bool // what a process reserves counts, used or not
+}
+
+// ofData is the limit that each process has where there are no cgroups; 0: none.
+func (l *Limits) ofData() int64 {
+	if l.Watch {
+		return 0
+	}
+	return l.Memory
 }
 
 // Defaults of Limits.

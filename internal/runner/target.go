@@ -39,6 +39,7 @@ func New(spec Spec) (Runner, error) {
 	if spec.cgroups == nil && l.Memory > 0 {
 		spec.cgroups = delegatedCgroups()
 	}
+	l.reserved = l.ofData() > 0 && spec.cgroups.absent()
 	if spec.Python == "" {
 		spec.Python = "python3"
 	}

@@ -78,6 +78,18 @@ def import_numpy():
     np = numpy
 
 
+def compiled(path):
+    """The code of the user's file; a Refusal where it does not compile.
+
+    Not through Python's loader: cached bytecode is found by a time in seconds, and a file may be edited faster.
+    """
+    try:
+        with open(path, "rb") as f:
+            return compile(f.read(), path, "exec", dont_inherit=True)
+    except BaseException as exc:
+        raise refusal_of(exc, "importing " + os.path.basename(path), 1)
+
+
 # ---- worker ----------------------------------------------------------------------------------------------------
 
 # dtype name: (its name in a safetensors header, numpy's name, or None where ml_dtypes has it)
@@ -102,6 +114,7 @@ class Worker:
         self.image = None  # the input image, mapped for reading
         self.form = self.head = None  # names, dtypes and shapes of the last outputs, and the header of their image
         self.id = 0  # of the request that is served
+        self.unlaunched = None  # the Refusal of the first launch of a call that could not be sent
         self.pid = os.getpid()
 
     def run(self):
@@ -141,13 +154,15 @@ class Worker:
             send(header)
 
     def load(self, request):
+        path, function = request["file"], request["function"]
+        code = compiled(path)  # before all packages: a broken file is the user's error, also where one is missing
         import_numpy()
         if request.get("emulate"):
-            emulate(self, request["emulate"], os.path.basename(request["file"]) + ":" + request["function"])
-        self.load_function(request["file"], request["function"])
+            emulate(self, request["emulate"], os.path.basename(path) + ":" + function)
+        self.load_function(path, code, function)
         return {"ok": True, "version": VERSION}
 
-    def load_function(self, path, function):
+    def load_function(self, path, code, function):
         import importlib.util
         import inspect
 
@@ -160,9 +175,6 @@ class Worker:
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
-            # Not through the loader: cached bytecode is found by a time in seconds, and a file may be edited faster.
-            with open(path, "rb") as f:
-                code = compile(f.read(), path, "exec", dont_inherit=True)
             exec(code, module.__dict__)
         except BaseException as exc:
             raise refusal_of(exc, "importing " + os.path.basename(path), 1)
@@ -201,15 +213,19 @@ class Worker:
         attrs = request["attrs"]
         if self.takes is not None:
             attrs = {k: v for k, v in attrs.items() if k in self.takes}
+        self.unlaunched = None
         start = time.perf_counter_ns()
         try:
             if request.get("working"):
                 result = self.call_working(request["working"], inputs, attrs)
             else:
                 result = self.function(inputs, **attrs)
+            if self.unlaunched is not None:  # what it returned all the same is not the kernel's
+                raise self.unlaunched
         except BaseException as exc:
             spent = time.perf_counter_ns() - start
             refusal = exc if isinstance(exc, Refusal) else refusal_of(exc, self.name, 1)
+            refusal = self.unlaunched or refusal
             refusal.header["time_ns"] = spent
             raise refusal
         spent = time.perf_counter_ns() - start
@@ -376,9 +392,22 @@ def emulate(worker, library, who):
         import triton  # noqa: F401
     except BaseException as exc:
         raise refusal_of(exc, who, 1)
-    from gpuemu import emulated_triton
+    from gpuemu import ClientError, emulated_triton
 
-    emulated_triton(client=Launches(worker), findings="collect").__enter__()
+    class Noting(emulated_triton):
+        """Notes a launch that cannot be sent. The user's code may catch the exception; nothing ran all the same."""
+
+        def launch(self, kernel, grid, args):
+            try:
+                super().launch(kernel, grid, args)
+            except Exception as exc:
+                if worker.unlaunched is None:
+                    worker.unlaunched = refusal_of(exc, "a launch of " + who, 1)
+                    if isinstance(exc, ClientError):
+                        worker.unlaunched.header.update(reason="unsupported", message=exc.message, hint=exc.hint)
+                raise
+
+    Noting(client=Launches(worker), findings="collect").__enter__()
 
 
 class Launches:

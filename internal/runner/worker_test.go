@@ -396,6 +396,9 @@ func TestWorkerWithoutPackages(t *testing.T) {
 	bare := bareVenv(t)
 	r := function(t, "def f(inputs): return inputs['x']", Spec{Python: bare})
 	fails(t, r, small(t), verdict.MissingPackage, "has no numpy", bare+" -m pip install numpy")
+	// A broken file is an error all the same.
+	fails(t, function(t, "def (", Spec{Python: bare}), small(t), verdict.Raised,
+		"importing candidate.py raised SyntaxError: invalid syntax (candidate.py, line 1)")
 
 	// A package of that name which cannot be imported stands for one that is not installed.
 	hidden := t.TempDir()

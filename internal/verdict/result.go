@@ -23,6 +23,8 @@ type Result struct {
 	// Message is one sentence: what happened, with got and want. Hint says what to do next.
 	Message string `json:"message,omitempty"`
 	Hint    string `json:"hint,omitempty"`
+	// Note says what was executed in place of what was asked for, such as code for an older architecture.
+	Note string `json:"note,omitempty"`
 
 	Candidate string `json:"candidate,omitempty"` // as configured; "client" for client-side execution
 	Reference string `json:"reference,omitempty"` // as configured, e.g. builtin:softmax

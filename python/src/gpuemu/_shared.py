@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import functools
 import glob
 import mmap
@@ -22,11 +23,6 @@ from typing import Any
 import numpy as np
 
 from .results import ClientError
-
-try:
-    import fcntl
-except ImportError:  # Windows: temporary files are left to the user there
-    fcntl = None  # type: ignore[assignment]
 
 GRAIN = 1 << 20  # bytes; the file grows by whole multiples
 MEMORY = "/dev/shm"
@@ -52,9 +48,8 @@ class SharedFile:
         # mkstemp: mode 0600, a name that nobody can foresee, never an existing file.
         self._fd, self.path = tempfile.mkstemp(prefix=PREFIX, dir=directory)
         self._process = os.getpid()
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one either
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.suppress(OSError):  # a file system without locks: nobody else gets one either
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._map: mmap.mmap | None = None
         self._size = 0
 
@@ -73,7 +68,7 @@ class SharedFile:
     def _grow(self, length: int) -> None:
         """Makes the file larger. Its blocks are there afterwards: a write to one that is not would kill the process."""
         try:
-            if hasattr(os, "posix_fallocate"):
+            if hasattr(os, "posix_fallocate"):  # not on macOS
                 os.posix_fallocate(self._fd, 0, length)
             else:
                 os.ftruncate(self._fd, length)
@@ -166,7 +161,7 @@ def _directory() -> str:
         room = os.statvfs(MEMORY)
         if os.access(MEMORY, os.W_OK) and room.f_bavail * room.f_frsize >= ROOM:
             return MEMORY
-    except (AttributeError, OSError):  # no such system, or no such directory
+    except OSError:  # no such directory
         pass
     return tempfile.gettempdir()
 
@@ -174,8 +169,6 @@ def _directory() -> str:
 @functools.cache  # once a process is enough
 def _sweep(directory: str) -> None:
     """Removes files of processes of this user that ended without doing so."""
-    if fcntl is None:
-        return
     for path in glob.glob(os.path.join(glob.escape(directory), PREFIX + "*")):
         with contextlib.suppress(OSError):  # somebody else's, or removed by somebody else
             info = os.lstat(path)
