@@ -307,7 +307,7 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	}
 	res := &verdict.Result{DType: c.DType.String(), Case: in.text, Seed: verdict.Seed(c.Seed)}
 	subj.stamp(res)
-	res.Candidate, res.CandidateTime = "client", sub.Time
+	res.Candidate, res.CandidateTime = verdict.ClientSide, sub.Time
 	if len(sub.Expected) > 0 {
 		res.Reference = "client"
 	}
