@@ -29,9 +29,9 @@ const (
 func crowdRows() []row {
 	return []row{
 		{name: "daemon, 20 failures of the store, median", goal: goal{atMost: 1},
-			note: "A daemon in a process of its own; a client in Go asks for the last 20 open failures, as gpuemu failures does, " +
-				"and for the last 20 with marks, as gpuemu failures --all does, of 3,000 cases that failed and 3,000 that are " +
-				"fixed. The slower of the two counts.",
+			note: "A daemon in a process of its own; a client in Go asks for the last 20 open failures, as gpuemu " +
+				"failures does, and for the last 20 with marks, as gpuemu failures --all does. 3,000 cases failed and " +
+				"3,000 are fixed. The slower of the two counts.",
 			why: "The answer has 20 results of some KiB each, which the client reads and parses.",
 			measure: func(b *bench) (*result, error) {
 				return b.listFailures()

@@ -342,9 +342,9 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	return res, nil
 }
 
-// leftOpen makes a pass on tensors of a caller's own, none of which has an element, undecided: nothing was compared, and
-// the caller asked about these. A case without elements that the engine made passes: it is one of many, and tests that
-// the kernel accepts it.
+// leftOpen makes a pass on tensors of a caller's own undecided where no output has an element: nothing was compared,
+// and the caller asked about these. A case without elements that the engine made passes: it is one of many, and tests
+// that the kernel accepts it.
 func leftOpen(res *verdict.Result, sub *Submission) {
 	empty := !slices.ContainsFunc(res.Outputs, func(o verdict.Output) bool { return o.Elements > 0 })
 	if sub.Case != "" || sub.Seed != 0 || res.Verdict != verdict.Pass || !empty {

@@ -16,7 +16,7 @@ import (
 	"gpuemu/internal/wire"
 )
 
-// latest distinguishes the newest result of a case from older ones, of clients and of the engine for themselves. Results
+// latest distinguishes the newest result of a case from older ones, separately for clients and for the engine. Results
 // are given newest first. It keeps a digest a case: the texts of a million cases would take ten times the memory.
 type latest map[judgedCase[[16]byte]]struct{}
 

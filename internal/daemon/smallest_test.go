@@ -76,8 +76,8 @@ func TestRunsSayWhatTheyDoNotMinimize(t *testing.T) {
 // more than the run did: it is not recommended.
 func TestMinimizeIsNotRecommendedInVain(t *testing.T) {
 	for candidate, want := range map[string]string{
-		`candidate = "builtin:relu"`: "executed again, the case passes: the kernel is nondeterministic, and there is nothing " +
-			"to minimize",
+		`candidate = "builtin:relu"`: "executed again, the case passes: the kernel is nondeterministic, and there is " +
+			"nothing to minimize",
 		"": `op "wrong" cannot be executed here: `,
 	} {
 		f := newFixture(t)

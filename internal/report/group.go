@@ -20,8 +20,8 @@ const maxBugs = 64
 // A pattern is stated only if it holds for every case that fails in a way and for no passing case of the op and its
 // dtypes; cases that fail in another way speak neither for nor against it. Wrong values are one way first, whatever
 // their diagnosis, which differs with the size of a case, and a way for each cause that the diagnosis names where that
-// has no pattern. A pattern that holds for all dtypes that fail so makes one group of them; else each dtype is looked at
-// alone.
+// has no pattern. A pattern that holds for all dtypes that fail so makes one group of them; else each dtype is looked
+// at alone.
 func Groups(each func(yield func(*verdict.Result) error) error) ([]verdict.Group, error) {
 	g := &grouper{byOp: map[string]*opFailures{}}
 	if err := each(g.add); err != nil {

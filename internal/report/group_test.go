@@ -90,15 +90,15 @@ func TestPatternIgnoresEmptyCases(t *testing.T) {
 		got[0].PassedEmpty != 1 {
 		t.Errorf("%+v, want H is not a multiple of 4 and 4 that pass", got)
 	}
-	want := "softmax fails when H is not a multiple of 4: so it is in all 4 cases that fail like this and in none of the 4 " +
-		"that pass and have elements"
+	want := "softmax fails when H is not a multiple of 4: so it is in all 4 cases that fail like this and in none of " +
+		"the 4 that pass and have elements"
 	if lines := groupLines(&got[0], "the first"); lines[0] != want {
 		t.Errorf("%q, want %q", lines[0], want)
 	}
 }
 
-// A second bug hides no pattern: neither one of another kind, nor one of wrong values with another cause. Cases that the
-// pattern was not tested on are not counted.
+// A second bug hides no pattern: neither one of another kind, nor one of wrong values with another cause. Cases that
+// the pattern was not tested on are not counted.
 func TestPatternsOfTwoBugs(t *testing.T) {
 	quarter := sizedAll("float32", func(n int) bool { return n%4 != 0 }, 1, 4, 6, 8, 9, 12, 17, 20)
 	unread := quarter[0]
@@ -129,10 +129,9 @@ func TestPatternsOfTwoBugs(t *testing.T) {
 		for i := range got {
 			lines = append(lines, groupLines(&got[i], "the first")[0])
 		}
-		if want := []string{
-			"softmax fails when H is not a multiple of 4: so it is in all 4 cases that fail like this and in none of the 4 that pass",
-			"softmax fails when H is 512 or more: so it is in all 4 cases that fail like this and in none of the 4 that pass",
-		}; !slices.Equal(lines, want) {
+		const all = ": so it is in all 4 cases that fail like this and in none of the 4 that pass"
+		if want := []string{"softmax fails when H is not a multiple of 4" + all,
+			"softmax fails when H is 512 or more" + all}; !slices.Equal(lines, want) {
 			t.Errorf("%s: %q, want %q", name, lines, want)
 		}
 	}
@@ -145,8 +144,8 @@ func TestGroups(t *testing.T) {
 	results[0].Outputs[0].Diagnosis = []verdict.Finding{{Kind: compare.FindUnwritten}} // what little there is to see
 	got := groups(t, results...)
 	want := []verdict.Group{{Op: "softmax", DTypes: []string{"float32", "float16"},
-		Kinds: []string{"mismatch/unwritten", "mismatch"}, Pattern: "H is not a multiple of 4", Cases: 5, Tested: 5, Passed: 4,
-		First: results[0].Case}}
+		Kinds: []string{"mismatch/unwritten", "mismatch"}, Pattern: "H is not a multiple of 4", Cases: 5, Tested: 5,
+		Passed: 4, First: results[0].Case}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("one bug in two dtypes: %+v, want %+v", got, want)
 	}

@@ -23,8 +23,8 @@ func Replay(r *verdict.Result) string {
 	case r.Inputs == "":
 		return "run the fuzz of the client again with its seed: the inputs of " + escape.Text(r.Op) + " are not stored"
 	}
-	return "in Python, with this store: gpuemu.Client().reproduce(" + strconv.QuoteToASCII(r.Case) + ").inputs, and call " +
-		"the kernel with them: only its client knows " + escape.Text(r.Op)
+	return "in Python, with this store: gpuemu.Client().reproduce(" + strconv.QuoteToASCII(r.Case) + ").inputs, and " +
+		"call the kernel with them: only its client knows " + escape.Text(r.Op)
 }
 
 // ofClientAlone reports whether a client made the inputs of a case, executed it and said what is right, so that the

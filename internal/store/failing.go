@@ -170,7 +170,8 @@ func noteOrigin(ctx context.Context, tx *sql.Tx, campaign int64, r *verdict.Resu
 	if !j.shrunk {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE failing SET failed = max(failing.failed, v.failed), passed = max(failing.passed, v.passed)
+	_, err := tx.ExecContext(ctx, `UPDATE failing SET failed = max(failing.failed, v.failed),
+			passed = max(failing.passed, v.passed)
 		FROM (SELECT coalesce(max(r.finished) FILTER (WHERE r.failed = 1), 0) AS failed,
 			coalesce(max(r.finished) FILTER (WHERE r.verdict = 'pass'), 0) AS passed
 			FROM results r JOIN campaigns c ON c.id = r.campaign WHERE r.seed = $1 AND r.op = $2 AND c.kind <> 'shrunk'
@@ -201,9 +202,11 @@ func (s *Store) OpenFailures(ctx context.Context, f Filter, yield func(json.RawM
 		})
 }
 
-// MarkedFailures calls yield with the JSON of each failure that the filter selects, newest first, and with whether it is
-// fixed, and stops with its error. The filter has a limit.
-func (s *Store) MarkedFailures(ctx context.Context, f Filter, yield func(text json.RawMessage, fixed bool) error) error {
+// MarkedFailures calls yield with the JSON of each failure that the filter selects, newest first, and with whether it
+// is fixed, and stops with its error. The filter has a limit.
+func (s *Store) MarkedFailures(
+	ctx context.Context, f Filter, yield func(text json.RawMessage, fixed bool) error,
+) error {
 	var texts []json.RawMessage
 	var keys []int64
 	var configs []string
