@@ -22,6 +22,9 @@ var ErrNotRegular = errors.New("not a regular file")
 // maxLinks is how many links a path may have, as on Linux.
 const maxLinks = 40
 
+// Prefix is how the names of files begin that are not complete or not renamed yet. A killed process leaves them.
+const Prefix = ".gpuemu-"
+
 // Fault is what kept a file from being written, as opposed to an error of the function that fills it.
 type Fault struct {
 	Path string
@@ -108,7 +111,7 @@ func Stage(root *os.Root, name string, mode fs.FileMode, fill func(io.Writer) er
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fault(name, err)
 	}
-	s := &Staged{root: root, name: name, hidden: filepath.Join(filepath.Dir(name), ".gpuemu-"+rand.Text())}
+	s := &Staged{root: root, name: name, hidden: filepath.Join(filepath.Dir(name), Prefix+rand.Text())}
 	f, err := root.OpenFile(s.hidden, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, fault(name, err)

@@ -76,7 +76,7 @@ func (e *Engine) CheckGradients(ctx context.Context, p Project, g Gradients) (*v
 	}
 	res := &verdict.Result{DType: in.cas.DType.String(), Case: in.cas.String(), Seed: verdict.Seed(in.cas.Seed)}
 	s.stamp(res)
-	res.Candidate, res.Reference = "client", strings.TrimSpace("builtin:"+s.entry.Name+" gradient "+how)
+	res.Candidate, res.Reference = verdict.ClientSide, strings.TrimSpace("builtin:"+s.entry.Name+" gradient "+how)
 	res.ReferenceTime = time.Since(start)
 	if err := judgeGradients(res, want, &g, s.workers); err != nil {
 		return nil, err

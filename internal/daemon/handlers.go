@@ -169,18 +169,7 @@ const maxAnswer = 128 << 20
 // find lists results, newest first. The store is asked for as many as are wanted: it reads and parses pages.
 func (s *Server) find(ctx context.Context, filter store.Filter) (*wire.FailuresReply, error) {
 	out := &wire.FailuresReply{Results: []json.RawMessage{}}
-	size := 0
-	add := func(text json.RawMessage) error {
-		if size += len(text); size > maxAnswer {
-			return diag.Errorf(TooLarge, "ask for fewer at a time", "%d results have more than %d bytes",
-				len(out.Results)+1, maxAnswer)
-		}
-		out.Results = append(out.Results, text)
-		return nil
-	}
-	if filter.FailedOnly {
-		return out, s.store.FailureTexts(ctx, filter, add)
-	}
+	add := adder(out)
 	return out, s.store.Find(ctx, filter, func(f *store.Found) error {
 		text, err := encodeResult(&f.Result)
 		if err != nil {
@@ -188,6 +177,19 @@ func (s *Server) find(ctx context.Context, filter store.Filter) (*wire.FailuresR
 		}
 		return add(text)
 	})
+}
+
+// adder returns a function that adds results to an answer, up to its limit.
+func adder(out *wire.FailuresReply) func(text json.RawMessage) error {
+	size := 0
+	return func(text json.RawMessage) error {
+		if size += len(text); size > maxAnswer {
+			return diag.Errorf(TooLarge, "ask for fewer at a time", "%d results have more than %d bytes",
+				len(out.Results)+1, maxAnswer)
+		}
+		out.Results = append(out.Results, text)
+		return nil
+	}
 }
 
 // reporter returns a function that sends progress of a long request, at most every progressInterval.

@@ -16,14 +16,22 @@ import (
 	"gpuemu/internal/wire"
 )
 
-// latest distinguishes the newest result of a case from older ones. Results are given newest first. It keeps a digest a
-// case: the texts of a million cases would take ten times the memory.
-type latest map[[16]byte]struct{}
+// latest distinguishes the newest result of a case from older ones, separately for clients and for the engine. Results
+// are given newest first. It keeps a digest a case: the texts of a million cases would take ten times the memory.
+type latest map[judgedCase[[16]byte]]struct{}
+
+// judgedCase is what a verdict is on: a case, by a digest of its key, and who executed it. A kernel that a client calls
+// and the candidate of gpuemu.toml are two subjects, and what the one passes says nothing of the other. Which file the
+// candidate is in makes no difference: a kernel that was renamed is still the project's.
+type judgedCase[D uint64 | [16]byte] struct {
+	digest   D
+	byClient bool
+}
 
 // take reports whether r is the first result of its case.
 func (l latest) take(r *verdict.Result) bool {
 	sum := sha256.Sum256([]byte(r.Key()))
-	key := [16]byte(sum[:16])
+	key := judgedCase[[16]byte]{[16]byte(sum[:16]), r.ByClient()}
 	if _, old := l[key]; old {
 		return false
 	}
@@ -99,10 +107,11 @@ func (s *Server) readSource(ctx context.Context, filter store.Filter, made *cens
 // countedSource is readSource for a text. Passing and undecided results, of which the text lists none, are counted by
 // their profiles; the others are read. A million results take two seconds so, and a minute otherwise.
 func (s *Server) countedSource(ctx context.Context, filter store.Filter, made *census) (*source, error) {
-	newest := map[uint64]time.Time{} // by the key of the case
+	newest := map[judgedCase[uint64]]time.Time{}
 	err := s.store.Profiles(ctx, filter, func(found *store.Profiled) error {
-		if at, seen := newest[found.Key]; !found.Shrunk && (!seen || found.Time.After(at)) {
-			newest[found.Key] = found.Time
+		of := judgedCase[uint64]{found.Key, found.ByClient()}
+		if at, seen := newest[of]; !found.Shrunk && (!seen || found.Time.After(at)) {
+			newest[of] = found.Time
 		}
 		return nil
 	})
@@ -116,11 +125,12 @@ func (s *Server) countedSource(ctx context.Context, filter store.Filter, made *c
 		if found.Shrunk {
 			return nil
 		}
-		if at, wanted := newest[found.Key]; !wanted || !found.Time.Equal(at) {
+		of := judgedCase[uint64]{found.Key, found.ByClient()}
+		if at, wanted := newest[of]; !wanted || !found.Time.Equal(at) {
 			made.older++
 			return nil
 		}
-		delete(newest, found.Key) // of several at the same instant, the first
+		delete(newest, of) // of several at the same instant, the first
 		found.Count(&tally)
 		made.campaigns[found.Campaign] = true
 		place, single := found.Place()

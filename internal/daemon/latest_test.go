@@ -125,3 +125,43 @@ func TestReportOfAnInterruptedRun(t *testing.T) {
 		t.Errorf("exit code %d, %d of %d cases, want 3", exit, doc.Summary.Total, doc.Summary.Planned)
 	}
 }
+
+// A kernel that a client calls and the candidate of the project are two subjects: what the one passes hides no failure
+// of the other. A candidate that was renamed is the project's as before.
+func TestVerdictsOfClientsAreTheirOwn(t *testing.T) {
+	const client, file, renamed = verdict.ClientSide, "kernels.py:f", "kernels/new.py:f"
+	for _, tt := range []struct {
+		failed, passed string
+		open           int
+	}{{client, file, 1}, {file, client, 1}, {client, client, 0}, {file, renamed, 0}} {
+		f := newFixture(t)
+		c := f.local()
+		for i, candidate := range []string{tt.failed, tt.passed} {
+			r := &verdict.Result{Op: "relu", DType: "float32", Candidate: candidate, Seed: 9, Verdict: verdict.Pass,
+				Case: "relu dtype=float32 dims=n:4 in=x:float32[4]:contiguous:normal seed=9 gen=1",
+				Time: time.Now().Add(time.Duration(i-2) * time.Minute)}
+			if i == 0 {
+				r.Verdict, r.Reason = verdict.Fail, verdict.Mismatch
+			}
+			if err := f.store.AddResult(t.Context(), r, f.config); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if exit, doc := f.reported(t, c); exit != tt.open || doc.Summary.Failed != tt.open {
+			t.Errorf("%+v: report ends with %d, %+v", tt, exit, doc.Summary.Counts)
+		}
+		var text bytes.Buffer
+		exit, err := c.Report(t.Context(), &wire.ReportRequest{Config: f.config, All: true}, &text)
+		if err != nil || exit != tt.open {
+			t.Errorf("%+v: the text ends with %d, %v, want %d\n%s", tt, exit, err, tt.open, &text)
+		}
+		open, err := c.Failures(t.Context(), &wire.FailuresRequest{Config: f.config, Open: true})
+		if err != nil || len(open) != tt.open {
+			t.Errorf("%+v: %d open failures, %v, want %d", tt, len(open), err, tt.open)
+		}
+		all, fixed, err := c.MarkedFailures(t.Context(), &wire.FailuresRequest{Config: f.config, Marked: true})
+		if err != nil || len(all) != 1 || len(fixed) != 1-tt.open {
+			t.Errorf("%+v: %d failures, fixed %v, %v", tt, len(all), fixed, err)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gpuemu/internal/campaign"
+	"gpuemu/internal/diag"
 	"gpuemu/internal/escape"
 	"gpuemu/internal/report"
 	"gpuemu/internal/verdict"
@@ -38,23 +39,26 @@ func (s *Server) group(ctx context.Context, p campaign.Project, sum *verdict.Sum
 		left := end.Sub(s.opt.Now())
 		switch {
 		case ctx.Err() != nil || sum.Stopped != "" && sum.Stopped != campaign.StoppedFailFast:
-			g.Unminimized = "the run was stopped before its end"
+			g.Unminimized = later(g, "the run was stopped before its end")
 		case i >= minimizedGroups:
-			g.Unminimized = fmt.Sprintf("a run does it for %d groups", minimizedGroups)
+			g.Unminimized = later(g, fmt.Sprintf("a run does it for %d groups", minimizedGroups))
 		case left <= 0:
-			g.Unminimized = overTime()
+			g.Unminimized = overTime(g)
 		default:
 			s.smallest(ctx, p, g, left)
-		}
-		if g.Unminimized != "" {
-			g.Unminimized += "; gpuemu minimize " + escape.Shell(g.First) + " does"
 		}
 	}
 	return nil
 }
 
-func overTime() string {
-	return fmt.Sprintf("the time that a run takes for it (%s) was over", minimizedTime)
+// later says why a run has not minimized a group, and the command that does: a limit of the run was all that was in the
+// way.
+func later(g *verdict.Group, why string) string {
+	return why + "; gpuemu minimize " + escape.Shell(g.First) + " does"
+}
+
+func overTime(g *verdict.Group) string {
+	return later(g, fmt.Sprintf("the time that a run takes for it (%s) was over", minimizedTime))
 }
 
 // smallest looks for the smallest case of a group. Only what its text says whole is of use in a report: single values
@@ -70,8 +74,10 @@ func (s *Server) smallest(ctx context.Context, p campaign.Project, g *verdict.Gr
 		// Equal runs have equal summaries.
 		g.Minimal.Time, g.Minimal.Duration, g.Minimal.CandidateTime, g.Minimal.ReferenceTime = time.Time{}, 0, 0, 0
 	case ctx.Err() == nil && limited.Err() != nil:
-		g.Unminimized = overTime()
-	default:
+		g.Unminimized = overTime(g)
+	case diag.CodeOf(err) == campaign.NotFailing:
+		g.Unminimized = "executed again, the case passes: the kernel is nondeterministic, and there is nothing to minimize"
+	default: // gpuemu minimize would end with the same error
 		g.Unminimized = err.Error()
 	}
 }

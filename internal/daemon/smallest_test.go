@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,6 +70,39 @@ func TestRunsSayWhatTheyDoNotMinimize(t *testing.T) {
 		}
 		if len(cut.Groups) == 0 || cut.Groups[0].Minimal != nil || !strings.HasPrefix(cut.Groups[0].Unminimized, want) {
 			t.Errorf("%s: groups %+v, want %q", name, cut.Groups, want)
+		}
+	}
+}
+
+// Where a case does not fail when it is executed again, and where it cannot be executed, gpuemu minimize would find no
+// more than the run did: it is not recommended.
+func TestMinimizeIsNotRecommendedInVain(t *testing.T) {
+	for candidate, want := range map[string]string{
+		`candidate = "builtin:relu"`: "executed again, the case passes: the kernel is nondeterministic, and there is " +
+			"nothing to minimize",
+		"": `op "wrong" cannot be executed here: `,
+	} {
+		f := newFixture(t)
+		sum, err := f.local().Run(t.Context(), &wire.RunRequest{Config: f.config, Kind: "test", Quick: true,
+			Ops: []string{"wrong"}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Replace(projectText, `candidate = "builtin:silu"`, candidate, 1)
+		if err := os.WriteFile(f.config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := f.project(f.config, "", wire.Environment{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := &verdict.Summary{Campaign: sum.Campaign, Counts: sum.Counts}
+		if err := f.group(t.Context(), p, again); err != nil {
+			t.Fatal(err)
+		}
+		got := again.Groups[0].Unminimized
+		if !strings.HasPrefix(got, want) || strings.Contains(got, "minimize ") {
+			t.Errorf("%q: not minimized: %q, want %q and no command", candidate, got, want)
 		}
 	}
 }

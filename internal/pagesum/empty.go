@@ -1,12 +1,16 @@
 package pagesum
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // This file implements the first page of a new database (https://sqlite.org/fileformat2.html, 1.3).
 
 const (
 	geometryStart = 16
 	geometryEnd   = 24
+	reservedAt    = 20 // how many bytes at the end of a page SQLite leaves alone
 )
 
 // geometry are the bytes of the header that say how a page is divided: its size, the write-ahead log for writers and
@@ -38,4 +42,18 @@ func Empty() []byte {
 func Sealed(header []byte) bool {
 	return len(header) >= geometryEnd && string(header[:geometryStart]) == "SQLite format 3\x00" &&
 		[geometryEnd - geometryStart]byte(header[geometryStart:]) == geometry
+}
+
+// Unsealed reports whether a file whose first page that is may be a database of SQLite without checksums: an empty
+// file is one. A database of this form in whose header a bit was flipped is not: its first page still has its checksum.
+func Unsealed(first []byte) bool {
+	if len(first) == 0 {
+		return true
+	}
+	if len(first) < PageSize || string(first[:geometryStart]) != "SQLite format 3\x00" || first[reservedAt] != 0 {
+		return false
+	}
+	page := slices.Clone(first[:PageSize])
+	copy(page[geometryStart:], geometry[:])
+	return sum(page, 0) != [sumSize]byte(page[usable:])
 }

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 
 	"modernc.org/sqlite"
@@ -168,5 +170,67 @@ func TestSealed(t *testing.T) {
 	page[20] = 0
 	if Sealed(page) {
 		t.Error("a database without room for checksums is sealed")
+	}
+}
+
+func TestUnsealed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plain.db")
+	plain, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, plain, "CREATE TABLE t (x)")
+	first, err := First(path)
+	if err != nil || len(first) != PageSize || !Unsealed(first) || Sealed(first) || !Unsealed(nil) {
+		t.Errorf("a database without checksums, or an empty one, is not recognized: %d bytes, %v", len(first), err)
+	}
+	for bit := range 8 * (geometryEnd - geometryStart) {
+		page := Empty()
+		page[geometryStart+bit/8] ^= 1 << (bit % 8)
+		if Sealed(page) || Unsealed(page) {
+			t.Errorf("bit %d of the geometry was flipped: Sealed = %v, Unsealed = %v", bit, Sealed(page), Unsealed(page))
+		}
+	}
+	if err := plain.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := First(path + "x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("First of no file: %v", err)
+	}
+}
+
+// TestFirstKeepsLocks: looking at a database that this process has locked does not unlock it.
+func TestFirstKeepsLocks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	db := connect(t, path)
+	fill(t, db)
+	exec(t, db, "PRAGMA locking_mode = EXCLUSIVE", "BEGIN IMMEDIATE", "INSERT INTO t VALUES (-1, '')", "COMMIT")
+	locks := func() string {
+		b, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			t.Skip("the locks of this process are read from /proc/locks")
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
+		held := ""
+		for line := range strings.Lines(string(b)) {
+			if _, text, ok := strings.Cut(line, ": "); ok && strings.Contains(line, inode) {
+				held += text
+			}
+		}
+		return held
+	}
+	before := locks()
+	if before == "" {
+		t.Fatal("the database is not locked")
+	}
+	if _, err := First(path); err != nil {
+		t.Fatal(err)
+	}
+	if after := locks(); after != before {
+		t.Errorf("locks after First:\n%sbefore:\n%s", after, before)
 	}
 }

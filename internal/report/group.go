@@ -17,10 +17,11 @@ const maxBugs = 64
 
 // Groups groups failures by op, kind and pattern. It visits the results once, and its memory does not grow with them.
 //
-// A pattern is stated only if it holds for every failing and no passing case of an op and its dtypes. One that holds
-// for all dtypes that fail makes one group of them; else each dtype is looked at alone. Wrong values with a pattern are
-// one bug, whatever their diagnosis, which differs with the size of a case; without one they are told apart by the
-// cause that the diagnosis names.
+// A pattern is stated only if it holds for every case that fails in a way and for no passing case of the op and its
+// dtypes; cases that fail in another way speak neither for nor against it. Wrong values are one way first, whatever
+// their diagnosis, which differs with the size of a case, and a way for each cause that the diagnosis names where that
+// has no pattern. A pattern that holds for all dtypes that fail so makes one group of them; else each dtype is looked
+// at alone.
 func Groups(each func(yield func(*verdict.Result) error) error) ([]verdict.Group, error) {
 	g := &grouper{byOp: map[string]*opFailures{}}
 	if err := each(g.add); err != nil {
@@ -43,17 +44,19 @@ type opFailures struct {
 }
 
 type dtypeFailures struct {
-	dtype  string
-	traits traits
-	kinds  []*kindFailures
+	dtype   string
+	passing traits // of cases with elements
+	empty   int    // passing cases without
+	kinds   []*kindFailures
 }
 
 // kindFailures are the failures of one kind.
 type kindFailures struct {
-	kind  verdict.Kind
-	cases int
-	first string
-	order int // when the first came
+	kind   verdict.Kind
+	cases  int
+	traits traits // of those whose text can be read
+	first  string
+	order  int // when the first came
 }
 
 func (g *grouper) add(r *verdict.Result) error {
@@ -68,12 +71,18 @@ func (g *grouper) add(r *verdict.Result) error {
 		g.ops = append(g.ops, op)
 	}
 	d := op.of(r.DType)
-	if c, err := opspec.ParseCase(r.Case); err == nil && (failed || computes(r)) {
-		d.traits.add(&c, failed)
-	}
-	if failed {
+	c, err := opspec.ParseCase(r.Case)
+	switch {
+	case failed:
 		g.order++
-		d.failed(r, g.order)
+		k := d.failed(r, g.order)
+		if err == nil {
+			k.traits.add(&c, true)
+		}
+	case !computes(r):
+		d.empty++
+	case err == nil:
+		d.passing.add(&c, false)
 	}
 	return nil
 }
@@ -95,19 +104,22 @@ func (o *opFailures) of(dtype string) *dtypeFailures {
 	return d
 }
 
-func (d *dtypeFailures) failed(r *verdict.Result, order int) {
+// failed counts a failure of a kind.
+func (d *dtypeFailures) failed(r *verdict.Result, order int) *kindFailures {
 	kind := r.Kind()
 	for _, k := range d.kinds {
 		if k.kind == kind {
 			k.cases++
-			return
+			return k
 		}
 	}
 	if n := len(d.kinds); n == maxBugs {
 		d.kinds[n-1].cases++
-		return
+		return d.kinds[n-1]
 	}
-	d.kinds = append(d.kinds, &kindFailures{kind: kind, cases: 1, first: r.Case, order: order})
+	k := &kindFailures{kind: kind, cases: 1, first: r.Case, order: order}
+	d.kinds = append(d.kinds, k)
+	return k
 }
 
 // bug is a group that is being made.
@@ -133,19 +145,11 @@ func (g *grouper) finish() []verdict.Group {
 // bugs groups the failures of one op.
 func (o *opFailures) bugs() []*bug {
 	failing := slices.DeleteFunc(slices.Clone(o.dtypes), func(d *dtypeFailures) bool { return len(d.kinds) == 0 })
-	var all traits
-	for _, d := range failing {
-		all.merge(&d.traits)
-	}
-	common := all.pattern()
+	sole := soleCauses(failing)
 	var bugs []*bug
 	for _, d := range failing {
-		pattern := common
-		if pattern == "" {
-			pattern = d.traits.pattern()
-		}
-		sole := soleCauses(failing)
 		for _, k := range d.kinds {
+			pattern := patternOf(failing, d, k)
 			key := groupKey(k.kind, pattern, sole)
 			at := slices.IndexFunc(bugs, func(b *bug) bool { return b.key == key })
 			if at < 0 && len(bugs) == maxBugs {
@@ -162,6 +166,41 @@ func (o *opFailures) bugs() []*bug {
 	return bugs
 }
 
+// patternOf is the pattern of the failures of a kind: of the widest set of failures that has one, "" where none does.
+func patternOf(failing []*dtypeFailures, d *dtypeFailures, k *kindFailures) string {
+	way := func(kind verdict.Kind) verdict.Kind {
+		if kind.Cause = ""; kind.Reason == verdict.NonFinite {
+			kind.Reason = verdict.Mismatch // what is read behind a tensor may be a number or not
+		}
+		return kind
+	}
+	alike := func(other verdict.Kind) bool { return way(other) == way(k.kind) }
+	same := func(other verdict.Kind) bool { return other == k.kind }
+	own := []*dtypeFailures{d}
+	for _, set := range []struct {
+		dtypes []*dtypeFailures
+		has    func(verdict.Kind) bool
+	}{{failing, alike}, {own, alike}, {failing, same}, {own, same}} {
+		var all traits
+		for _, x := range set.dtypes {
+			fails := false
+			for _, other := range x.kinds {
+				if set.has(other.kind) {
+					fails = true
+					all.merge(&other.traits)
+				}
+			}
+			if fails {
+				all.merge(&x.passing)
+			}
+		}
+		if pattern := all.pattern(); pattern != "" {
+			return pattern
+		}
+	}
+	return ""
+}
+
 // take adds failures of one kind.
 func (b *bug) take(d *dtypeFailures, k *kindFailures) {
 	if k.order < b.order {
@@ -169,12 +208,14 @@ func (b *bug) take(d *dtypeFailures, k *kindFailures) {
 	}
 	if !slices.Contains(b.DTypes, d.dtype) {
 		b.DTypes = append(b.DTypes, d.dtype)
-		b.Passed += d.traits.passed
+		b.Passed += d.passing.passed
+		b.PassedEmpty += d.empty
 	}
 	if kind := k.kind.String(); !slices.Contains(b.Kinds, kind) {
 		b.Kinds = append(b.Kinds, kind)
 	}
 	b.Cases += k.cases
+	b.Tested += k.traits.failed
 }
 
 // soleCauses gives for each reason the one cause that diagnoses name, where there is only one: failures of few
@@ -216,8 +257,12 @@ func groupKey(kind verdict.Kind, pattern string, sole map[verdict.Reason]string)
 func groupLines(g *verdict.Group, shown string) []string {
 	var lines []string
 	if g.Pattern != "" {
-		lines = append(lines, fmt.Sprintf("%s fails when %s: so it is in all %d failing cases and in none of the %d "+
-			"that pass", g.Op, g.Pattern, g.Cases, g.Passed))
+		passing := "that pass"
+		if g.PassedEmpty > 0 {
+			passing = "that pass and have elements"
+		}
+		lines = append(lines, fmt.Sprintf("%s fails when %s: so it is in all %d cases that fail like this and in none of "+
+			"the %d %s", g.Op, g.Pattern, g.Tested, g.Passed, passing))
 	}
 	if g.Cases > 1 {
 		lines = append(lines, fmt.Sprintf("%s of %d cases that fail alike (%s)", shown, g.Cases,

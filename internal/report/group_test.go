@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,8 +86,54 @@ func TestPatternIgnoresEmptyCases(t *testing.T) {
 	undecidedCase := sized(9, "float32", 7, false)
 	undecidedCase.Verdict = verdict.Undecided
 	got := groups(t, append(results, empty, undecidedCase)...)
-	if len(got) != 1 || got[0].Pattern != "H is not a multiple of 4" || got[0].Passed != 4 {
+	if len(got) != 1 || got[0].Pattern != "H is not a multiple of 4" || got[0].Passed != 4 ||
+		got[0].PassedEmpty != 1 {
 		t.Errorf("%+v, want H is not a multiple of 4 and 4 that pass", got)
+	}
+	want := "softmax fails when H is not a multiple of 4: so it is in all 4 cases that fail like this and in none of " +
+		"the 4 that pass and have elements"
+	if lines := groupLines(&got[0], "the first"); lines[0] != want {
+		t.Errorf("%q, want %q", lines[0], want)
+	}
+}
+
+// A second bug hides no pattern: neither one of another kind, nor one of wrong values with another cause. Cases that
+// the pattern was not tested on are not counted.
+func TestPatternsOfTwoBugs(t *testing.T) {
+	quarter := sizedAll("float32", func(n int) bool { return n%4 != 0 }, 1, 4, 6, 8, 9, 12, 17, 20)
+	unread := quarter[0]
+	unread.Case = "a text of another version"
+	for name, second := range map[string]func(r *verdict.Result){
+		"raised": func(r *verdict.Result) { *r = raised(r.Index, "softmax", "float32", r.Case) },
+		"sign": func(r *verdict.Result) {
+			r.Outputs[0].Diagnosis = []verdict.Finding{{Kind: compare.FindSign}}
+		},
+	} {
+		results := append(slices.Clone(quarter), unread)
+		for i, n := range []int{512, 514, 1024, 1027} {
+			r := sized(20+i, "float32", n, true)
+			text := r.Case
+			second(&r)
+			r.Case = text
+			results = append(results, r)
+		}
+		if name == "sign" { // of small ones one cause is known, too, so that the two are told apart
+			for i := range results[:9] {
+				if results[i].Verdict.Failed() {
+					results[i].Outputs[0].Diagnosis = []verdict.Finding{{Kind: compare.FindScale}}
+				}
+			}
+		}
+		got := groups(t, results...)
+		var lines []string
+		for i := range got {
+			lines = append(lines, groupLines(&got[i], "the first")[0])
+		}
+		const all = ": so it is in all 4 cases that fail like this and in none of the 4 that pass"
+		if want := []string{"softmax fails when H is not a multiple of 4" + all,
+			"softmax fails when H is 512 or more" + all}; !slices.Equal(lines, want) {
+			t.Errorf("%s: %q, want %q", name, lines, want)
+		}
 	}
 }
 
@@ -97,8 +144,8 @@ func TestGroups(t *testing.T) {
 	results[0].Outputs[0].Diagnosis = []verdict.Finding{{Kind: compare.FindUnwritten}} // what little there is to see
 	got := groups(t, results...)
 	want := []verdict.Group{{Op: "softmax", DTypes: []string{"float32", "float16"},
-		Kinds: []string{"mismatch/unwritten", "mismatch"}, Pattern: "H is not a multiple of 4", Cases: 5, Passed: 4,
-		First: results[0].Case}}
+		Kinds: []string{"mismatch/unwritten", "mismatch"}, Pattern: "H is not a multiple of 4", Cases: 5, Tested: 5,
+		Passed: 4, First: results[0].Case}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("one bug in two dtypes: %+v, want %+v", got, want)
 	}
@@ -146,8 +193,8 @@ func TestGroupsInReports(t *testing.T) {
 	d := grouped(t)
 	s := d.Source()
 	out := string(written(t, text(TextOptions{}), s))
-	for _, want := range []string{"softmax fails when H is not a multiple of 4: so it is in all 4 failing cases " +
-		"and in none of the 4 that pass\n", "the smallest of 4 cases that fail alike (float32)\n", "small\n",
+	for _, want := range []string{"softmax fails when H is not a multiple of 4: so it is in all 4 cases that fail " +
+		"like this and in none of the 4 that pass\n", "the smallest of 4 cases that fail alike (float32)\n", "small\n",
 		"and 3 more; -v shows them all", "the first of 6 cases that fail alike (float16)\n", "not minimized: the clock\n",
 		"and 5 more", "first of them: " + ReplayCase(d.Results[0].Case)} {
 		if !strings.Contains(out, want) {

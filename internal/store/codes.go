@@ -10,6 +10,7 @@ const (
 	Lost           diag.Code = "store-lost"            // commits before a crash are gone: the write-ahead log is damaged
 	Newer          diag.Code = "store-newer"           // the database was written by a newer gpuemu
 	Outdated       diag.Code = "store-outdated"        // the database is of an older gpuemu and opened read-only
+	Unconverted    diag.Code = "store-unconverted"     // the database of an older gpuemu cannot be read or converted
 	Full           diag.Code = "store-full"            // there is no room left for the database or the tensors
 	ReadOnly       diag.Code = "store-read-only"       // the store cannot be written to
 	Locked         diag.Code = "store-locked"          // another process kept the database locked for too long

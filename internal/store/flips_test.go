@@ -80,6 +80,35 @@ func answers(dir string, opt Options) map[string]string {
 	list("softmax", Filter{Op: "softmax", Since: result(50).Time})
 	seed := result(60).Seed
 	list("by seed", Filter{Seed: &seed})
+	list("packed", Filter{ConfigPath: "c"})
+	var packs int
+	for _, id := range []string{"", "client-2e7d2c03"} {
+		err = s.r.QueryRowContext(ctx, `SELECT coalesce(sum(p.count), 0) FROM packs p JOIN campaigns c ON c.id = p.campaign
+			WHERE $1 IN ('', c.name)`, id).Scan(&packs)
+		say("packs of "+id, packs, s.faultOrNil("count", err))
+	}
+	for _, f := range []Filter{{}, {ConfigPath: "c"}} {
+		var profiles []string
+		err = s.Profiles(ctx, f, func(p *Profiled) error {
+			place, single := p.Place()
+			profiles = append(profiles, fmt.Sprintf("%s %+v %v %v", p.Campaign, *p.Profile, place, single))
+			return nil
+		})
+		say("profiles of "+f.ConfigPath, profiles, err)
+	}
+	losses, err := s.Losses(ctx, time.Time{})
+	say("losses", losses, err)
+	var open, marked []string
+	err = s.OpenFailures(ctx, Filter{Limit: 1000}, func(text json.RawMessage) error {
+		open = append(open, string(text))
+		return nil
+	})
+	say("open failures", open, err)
+	err = s.MarkedFailures(ctx, Filter{Limit: 1000}, func(text json.RawMessage, fixed bool) error {
+		marked = append(marked, fmt.Sprint(fixed, string(text)))
+		return nil
+	})
+	say("marked failures", marked, err)
 	b, err := s.Baseline(ctx, "main", "p")
 	say("baseline", b, err)
 	known, err := s.Baselines(ctx)

@@ -58,11 +58,15 @@ func insertPacks(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) (
 		if err != nil {
 			return nil, err
 		}
-		profiles := make([]profile, len(list))
+		profiles, verdicts := make([]profile, len(list)), make([]judged, len(list))
 		for i, r := range list {
+			verdicts[i] = r.judged
 			profiles[i] = profile{row: int64(i), Profile: r.profile}
 		}
 		if err := insertProfiles(ctx, tx, campaign, pack, profiles); err != nil {
+			return nil, err
+		}
+		if err := noteCases(ctx, tx, campaign, verdicts); err != nil {
 			return nil, err
 		}
 	}

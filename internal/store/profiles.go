@@ -126,27 +126,9 @@ func dropProfiles(ctx context.Context, tx *sql.Tx, campaign int64, ids []int64) 
 
 // profileAll stores the profiles of all results, of a database that had none.
 func profileAll(ctx context.Context, tx *sql.Tx) error {
-	type stored struct {
-		id, campaign int64
-		body         string
-	}
-	read := func(query string, after int64) (list []stored, err error) {
-		rows, err := tx.QueryContext(ctx, query, after, profileGroup)
-		if err != nil {
-			return nil, err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var r stored
-			if err := rows.Scan(&r.id, &r.campaign, &r.body); err != nil {
-				return nil, err
-			}
-			list = append(list, r)
-		}
-		return list, rows.Err()
-	}
 	for after := int64(0); ; {
-		page, err := read(`SELECT id, campaign, body FROM results WHERE id > $1 ORDER BY id LIMIT $2`, after)
+		page, err := readStored(ctx, tx, `SELECT id, campaign, body FROM results WHERE id > $1 ORDER BY id LIMIT $2`, after,
+			profileGroup)
 		if err != nil || len(page) == 0 {
 			if err != nil {
 				return err
@@ -169,7 +151,7 @@ func profileAll(ctx context.Context, tx *sql.Tx) error {
 		}
 	}
 	for after := int64(0); ; {
-		page, err := read(`SELECT id, campaign, body FROM packs WHERE id > $1 ORDER BY id LIMIT min($2, 16)`, after)
+		page, err := readStored(ctx, tx, `SELECT id, campaign, body FROM packs WHERE id > $1 ORDER BY id LIMIT $2`, after, 16)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -188,6 +170,49 @@ func profileAll(ctx context.Context, tx *sql.Tx) error {
 			after = r.id
 		}
 	}
+}
+
+// storedBody is a row of results or packs.
+type storedBody struct {
+	id, campaign int64
+	body         string
+}
+
+// readStored runs a query for id, campaign and body of the rows after one, at most so many.
+func readStored(ctx context.Context, tx *sql.Tx, query string, after int64, most int) (list []storedBody, err error) {
+	rows, err := tx.QueryContext(ctx, query, after, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r storedBody
+		if err := rows.Scan(&r.id, &r.campaign, &r.body); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+// readProfiles calls yield for all profiles, with their campaigns, and stops with its error.
+func readProfiles(ctx context.Context, tx *sql.Tx, yield func(campaign int64, p *profile) error) error {
+	rows, err := tx.QueryContext(ctx, `SELECT campaign, body FROM profiles`)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var campaign int64
+		var body sql.RawBytes
+		if err := rows.Scan(&campaign, &body); err != nil {
+			return err
+		}
+		if err := decodeProfiles(body, func(p *profile) error { return yield(campaign, p) }); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
 }
 
 // Profiled is a profile with where its result is.

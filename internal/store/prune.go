@@ -170,6 +170,9 @@ func deleteRows(ctx context.Context, tx *sql.Tx, campaigns map[int64][]int64) er
 			string(list)); err != nil {
 			return err
 		}
+		if err := forgetFailures(ctx, tx, string(list)); err != nil {
+			return err
+		}
 		slices.Sort(gone)
 		if err := dropProfiles(ctx, tx, campaign, gone); err != nil {
 			return err

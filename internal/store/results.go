@@ -31,6 +31,7 @@ type row struct {
 	finished     int64
 	inputs, body string
 	profile      verdict.Profile
+	judged       judged
 }
 
 // newRow encodes a result. A result without a time gets the time of now.
@@ -47,10 +48,10 @@ func (s *Store) newRow(r *verdict.Result) (*row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result %d of op %q: %w", r.Index, r.Op, err)
 	}
-	maxAbs := r.MaxAbs()
+	maxAbs, p := r.MaxAbs(), timed.Profile()
 	return &row{index: r.Index, op: r.Op, dtype: r.DType, seed: int64(r.Seed), verdict: r.Verdict.String(),
 		failed: r.Verdict.Failed(), maxAbs: sql.NullFloat64{Float64: maxAbs, Valid: !math.IsNaN(maxAbs)},
-		finished: nanos(timed.Time), inputs: r.Inputs, body: body, profile: timed.Profile()}, nil
+		finished: nanos(timed.Time), inputs: r.Inputs, body: body, profile: p, judged: judgedBy(r, &p)}, nil
 }
 
 func marshal(v any) (string, error) {
@@ -381,7 +382,7 @@ func standingKind(r *verdict.Result) string {
 	switch {
 	case r.ShrunkFrom != nil:
 		return "shrunk"
-	case r.Candidate == "client":
+	case r.ByClient():
 		return "client"
 	}
 	return "single"

@@ -18,7 +18,13 @@ import (
 var schemaFiles embed.FS
 
 // SchemaVersion is the form of the database that this program reads and writes: the number of the newest script.
-const SchemaVersion = 6
+const SchemaVersion = 7
+
+// fills compute what a version added from what was there.
+var fills = map[int]func(ctx context.Context, tx *sql.Tx) error{
+	profilesVersion: profileAll,
+	7:               noteAll,
+}
 
 // profilesVersion is the version in which results have profiles.
 const profilesVersion = 6
@@ -43,8 +49,8 @@ func (s *Store) migrateTo(ctx context.Context, target int) error {
 			if _, err := tx.ExecContext(ctx, string(script)); err != nil {
 				return fmt.Errorf("step %d: %w", v, err)
 			}
-			if v == profilesVersion {
-				if err := profileAll(ctx, tx); err != nil {
+			if fill := fills[v]; fill != nil {
+				if err := fill(ctx, tx); err != nil {
 					return fmt.Errorf("step %d: %w", v, err)
 				}
 			}

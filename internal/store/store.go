@@ -10,7 +10,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -56,7 +55,9 @@ type Options struct {
 	Now        func() time.Time
 	ReadOnly   bool // creates nothing, migrates nothing; every write is an error
 
-	checkpoint int // pages; 0 means checkpointPages. Tests make checkpoints frequent
+	checkpoint  int                // pages; 0 means checkpointPages. Tests make checkpoints frequent
+	convertWait time.Duration      // 0 means convertWait. Tests do not wait
+	converting  func(stage string) // called by a conversion
 }
 
 // Store is an open store. It is safe for concurrent use. It has no goroutines; its Writers have one each.
@@ -84,6 +85,9 @@ func Open(ctx context.Context, dir string, opt Options) (*Store, error) {
 	if opt.checkpoint == 0 {
 		opt.checkpoint = checkpointPages
 	}
+	if opt.convertWait == 0 {
+		opt.convertWait = convertWait
+	}
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
@@ -107,7 +111,10 @@ func (s *Store) open(ctx context.Context) error {
 	} else if err := s.create(); err != nil {
 		return err
 	}
-	err := errors.Join(s.checkForm(), pagesum.Register())
+	err := pagesum.Register()
+	if err == nil {
+		err = s.checkForm(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -167,25 +174,6 @@ func (s *Store) create() error {
 		return openError(s.file(), err)
 	}
 	return nil
-}
-
-// checkForm refuses a file that has no checksums: SQLite could read it, and would not see what was changed.
-func (s *Store) checkForm() error {
-	f, err := os.Open(s.file())
-	if err != nil {
-		return openError(s.file(), err)
-	}
-	defer f.Close()
-	header := make([]byte, 100)
-	n, err := io.ReadFull(f, header)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF):
-		return openError(s.file(), err)
-	case pagesum.Sealed(header[:n]):
-		return nil
-	}
-	return diag.Errorf(Damaged, s.moveAway(), "%s: open: the database is damaged: its first bytes are not those of a "+
-		"database of gpuemu with checksums", s.file())
 }
 
 // enterWAL switches a new database to the write-ahead log. SQLite does not wait for other processes here.
@@ -258,6 +246,11 @@ func (s *Store) dsn(reader bool) string {
 		q.Set("mode", "ro")
 	}
 	q.Set("vfs", pagesum.Name)
+	return s.address(q)
+}
+
+// address is the database as the driver and ATTACH take it.
+func (s *Store) address(q url.Values) string {
 	path := (&url.URL{Path: filepath.ToSlash(s.file())}).EscapedPath()
 	if filepath.VolumeName(s.file()) != "" {
 		path = "/" + path

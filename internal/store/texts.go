@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 
 	"gpuemu/internal/diag"
@@ -12,27 +13,24 @@ import (
 // FailureTexts calls yield with the JSON of each failure that the filter selects, newest first, and stops with its
 // error. The filter has a limit. Failures are single rows, never in packs.
 func (s *Store) FailureTexts(ctx context.Context, f Filter, yield func(json.RawMessage) error) error {
+	return s.failureTexts(ctx, f, func(text json.RawMessage, _ string) error { return yield(text) })
+}
+
+// failureTexts is FailureTexts with the configuration file of each.
+func (s *Store) failureTexts(
+	ctx context.Context, f Filter, yield func(text json.RawMessage, config string) error,
+) error {
 	if f.Limit <= 0 {
 		return diag.Errorf(Internal, "", "failures are asked for without a limit")
 	}
 	f.FailedOnly = true
 	query, args := f.query(nil, f.Limit)
-	rows, err := s.r.QueryContext(ctx, "SELECT body FROM ("+query+")", args...)
-	if err != nil {
-		return s.fault("read failures", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return s.each(ctx, "read failures", "SELECT body, config_path FROM ("+query+")", args, func(rows *sql.Rows) error {
 		var body []byte
-		if err := rows.Scan(&body); err != nil {
-			return s.fault("read failures", err)
-		}
-		if err := yield(body); err != nil {
+		var config string
+		if err := rows.Scan(&body, &config); err != nil {
 			return err
 		}
-	}
-	if err := rows.Err(); err != nil {
-		return s.fault("read failures", err)
-	}
-	return nil
+		return yield(body, config)
+	})
 }

@@ -185,6 +185,7 @@ func insertRows(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) er
 	// end of ctx is seen between rows.
 	endless := context.WithoutCancel(ctx)
 	profiles := make([]profile, 0, len(rows))
+	verdicts := make([]judged, 0, len(rows))
 	for _, r := range rows {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -206,6 +207,11 @@ func insertRows(ctx context.Context, tx *sql.Tx, campaign int64, rows []*row) er
 			return err
 		}
 		profiles = append(profiles, profile{id, r.profile})
+		r.judged.result = id
+		verdicts = append(verdicts, r.judged)
 	}
-	return addProfiles(endless, tx, campaign, profiles)
+	if err := addProfiles(endless, tx, campaign, profiles); err != nil {
+		return err
+	}
+	return noteCases(endless, tx, campaign, verdicts)
 }

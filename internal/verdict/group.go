@@ -9,12 +9,16 @@ type Group struct {
 	Op     string   `json:"op"`
 	DTypes []string `json:"dtypes"`
 	Kinds  []string `json:"kinds"` // of the failures; see Kind
-	// Pattern says when the op fails, such as "H is not a multiple of 4"; "": no pattern holds for every failing and no
-	// passing case of these dtypes.
+	// Pattern says when the op fails, such as "H is not a multiple of 4"; "": no pattern holds for every case of the group
+	// and no passing case of these dtypes.
 	Pattern string `json:"pattern,omitempty"`
-	Cases   int    `json:"cases"`  // that fail
-	Passed  int    `json:"passed"` // cases of the op and these dtypes that pass
-	First   string `json:"first"`  // text of the first failing case
+	Cases   int    `json:"cases"` // that fail
+	// Tested is how many of the cases the pattern was tested on: those whose text can be read.
+	Tested int `json:"tested,omitempty"`
+	Passed int `json:"passed"` // cases of the op and these dtypes that pass and have elements
+	// PassedEmpty passed without any element, which they do whatever their sizes: they are not among Passed.
+	PassedEmpty int    `json:"passed_empty,omitempty"`
+	First       string `json:"first"` // text of the first failing case
 	// Minimal is the smallest case that fails in the same way; nil: none was looked for, for the reason that Unminimized
 	// says.
 	Minimal     *Result `json:"minimal,omitempty"`

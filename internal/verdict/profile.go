@@ -31,12 +31,20 @@ type Profile struct {
 	Dims     []opspec.DimValue
 }
 
-// Profile returns the profile of a result.
-func (r *Result) Profile() Profile {
+// CaseHash is the FNV-1a hash of Key.
+func (r *Result) CaseHash() uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(r.Key()))
+	return h.Sum64()
+}
+
+// ByClient is that of the result.
+func (p *Profile) ByClient() bool { return p.Candidate == ClientSide }
+
+// Profile returns the profile of a result.
+func (r *Result) Profile() Profile {
 	p := Profile{Op: r.Op, DType: r.DType, Candidate: r.Candidate, Reference: r.Reference, Verdict: r.Verdict,
-		Vacuous: r.Reason == Vacuous, Shrunk: r.ShrunkFrom != nil, Time: r.Time, Key: h.Sum64(), MaxAbs: r.MaxAbs()}
+		Vacuous: r.Reason == Vacuous, Shrunk: r.ShrunkFrom != nil, Time: r.Time, Key: r.CaseHash(), MaxAbs: r.MaxAbs()}
 	for i := range r.Outputs {
 		o := &r.Outputs[i]
 		p.MaxRatio = max(p.MaxRatio, o.MaxRatio)

@@ -26,7 +26,7 @@ type Result struct {
 	// Note says what was executed in place of what was asked for, such as code for an older architecture.
 	Note string `json:"note,omitempty"`
 
-	Candidate string `json:"candidate,omitempty"` // as configured; "client" for client-side execution
+	Candidate string `json:"candidate,omitempty"` // as configured, or ClientSide
 	Reference string `json:"reference,omitempty"` // as configured, e.g. builtin:softmax
 
 	Outputs    []Output     `json:"outputs,omitempty"`
@@ -182,6 +182,13 @@ func saturate(numbers ...*float64) {
 		}
 	}
 }
+
+// ClientSide is the candidate of a case that a client executes.
+const ClientSide = "client"
+
+// ByClient reports whether a client executed the case. Its kernel and the candidate of the configuration are two
+// subjects: a verdict on one replaces none on the other.
+func (r *Result) ByClient() bool { return r.Candidate == ClientSide }
 
 // Key identifies the case across runs: what baselines match by.
 func (r *Result) Key() string { return r.Op + "\x00" + r.DType + "\x00" + r.Case }

@@ -44,6 +44,24 @@ def test_right_kernel_passes(client: Client) -> None:
     assert results.ok
 
 
+def test_op_of_the_caller_alone_is_found_again(client: Client) -> None:
+    schema = {
+        "dims": [{"name": "n", "candidates": [4]}],
+        "inputs": [{"name": "x", "dims": ["n"]}],
+        "output": {"name": "y", "dims": ["n"]},
+    }
+    results = client.fuzz_op_client_side(
+        "mine", lambda i: i["x"] * 2 + 1, iterations=2, seed=1, op_schema=schema, reference=lambda i: i["x"] * 2,
+        value_distribution="normal",
+    )  # fmt: skip
+    first = results.failures[0]
+    assert first.replay_command == f"Client().reproduce({first.case!r}).inputs, given to the kernel"
+    again = client.reproduce(first.case)
+    assert again.inputs["x"].shape == (4,) and not again.executable
+    first.raw["inputs"] = ""
+    assert first.replay_command == "the same call with the same seed=: the inputs are not stored"
+
+
 def test_wrong_kernel_fails(client: Client) -> None:
     results = client.fuzz_op_client_side("softmax", doubled, iterations=20, seed=1, value_distribution="normal")
     assert results.failed == 20 and not results.ok
