@@ -5,12 +5,14 @@ package daemon
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,12 +29,10 @@ func rawRequest(t *testing.T, conn net.Conn, text string) *http.Response {
 	if err := conn.SetDeadline(time.Now().Add(generous)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	_, unsent := io.WriteString(conn, text) // one that is refused at once may be answered and closed before
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("%q: %v", text, err)
+		t.Fatalf("%q: %v", text, errors.Join(unsent, err))
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -234,10 +234,12 @@ func TestSlowBody(t *testing.T) {
 func TestRefusedConnection(t *testing.T) {
 	f := newFixture(t)
 	f.onSocket = newPeers(2, 2)
-	entered, release := make(chan struct{}), make(chan struct{})
+	entered, held := make(chan struct{}), make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	defer release() // the server's end waits for it
 	f.mux.HandleFunc("GET /v1/hold", func(w http.ResponseWriter, _ *http.Request) {
 		entered <- struct{}{}
-		<-release
+		<-held
 		w.WriteHeader(http.StatusOK)
 	})
 	f.listening(t).Close()
@@ -255,7 +257,7 @@ func TestRefusedConnection(t *testing.T) {
 	if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), string(Busy)) {
 		t.Errorf("%s: %s, want %s", resp.Status, text, Busy)
 	}
-	close(release)
+	release()
 	for range 2 {
 		if code := <-answers; code != http.StatusOK {
 			t.Errorf("a request that was executed got %d", code)
