@@ -330,11 +330,11 @@ func TestFailuresAreLimited(t *testing.T) {
 	if n := strings.Count(out, "\nFAIL "); n != 2*maxFailures {
 		t.Errorf("%d failures shown in full, want %d", n, 2*maxFailures)
 	}
-	if !strings.Contains(out, "12 more of a failed; -v shows them all\n") || strings.Count(out, "..1#") != 1 {
+	if !strings.Contains(out, "12 more of a failed; -v shows them all\n") || strings.Count(out, "..@@") != 1 {
 		t.Errorf("the rest is not counted, or there is more than one map:\n%s", out)
 	}
 	out = string(written(t, text(TextOptions{Verbose: true}), s))
-	if n := strings.Count(out, "replay: "); n != 30 || strings.Count(out, "..1#") != 30 {
+	if n := strings.Count(out, "replay: "); n != 30 || strings.Count(out, "..@@") != 30 {
 		t.Errorf("%d failures shown with Verbose, want 30 with a map each", n)
 	}
 }
