@@ -325,11 +325,12 @@ func (w *worker) work() {
 			return
 		}
 		if moved {
-			turns.restart(w)
+			turns.restart(w, active)
 		} else if turns.closed(w, active) {
 			switch {
 			case depart(active):
-				turns.restart(w)
+				turns.freed, rounds, quantum = true, 1, freedQuantum
+				turns.restart(w, active)
 			case !w.reportStuck(active):
 				turns.off = true
 			case w.grid.prog.communicates: // blocks that have not begun would wait for room
