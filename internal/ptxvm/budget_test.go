@@ -159,3 +159,28 @@ func TestStatesOfBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestProgramInBudget: a long kernel counts as memory of its launches, and is refused before it is made where there is
+// not enough for it. Its code is made in one piece.
+func TestProgramInBudget(t *testing.T) {
+	f, err := ptx.Parse("k.ptx", kernelText(strings.Repeat("add.s32 %r10, %r10, %r2;\n", 10000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = LoadWithin(f, "k", Numerics{}, 1<<20)
+	if diag.CodeOf(err) != MemoryLimit || !strings.Contains(err.Error(), "the program") {
+		t.Errorf("loaded within 1 MiB: %v, want %s because of the program", err, MemoryLimit)
+	}
+	p, err := LoadWithin(f, "k", Numerics{}, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.code); cap(p.code) > n+n/8 {
+		t.Errorf("%d instructions have room for %d", n, cap(p.code))
+	}
+	l := textLaunch(1, 32)
+	l.MaxMemory = 1 << 20
+	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit {
+		t.Errorf("run within 1 MiB: %v, want %s", err, MemoryLimit)
+	}
+}
