@@ -33,7 +33,7 @@ type lowering struct {
 	slots     map[*ptx.Register]ref
 	consts    map[constantKey]ref
 	symbols   map[symbolKey]symbol
-	shared    map[sharedVariable]bool // that the kernel uses
+	used      map[symbolKey]bool // variables that the kernel uses
 	functions map[*ptx.Function]*lowered
 	todo      []*ptx.Function
 	calls     []callSite
@@ -91,7 +91,7 @@ func (l *lowering) program() error {
 	l.module = moduleBase
 	l.kernelParams()
 	l.takenAddresses()
-	l.shared = l.usedShared()
+	l.used = l.usedVariables()
 	l.moduleVariables()
 	l.function(l.prog.Kernel)
 	for len(l.todo) > 0 && l.err == nil {
@@ -180,6 +180,9 @@ func (l *lowering) declare(v *ptx.Variable) {
 	for i := range v.Names {
 		n := &v.Names[i]
 		key := symbolKey{v, n.Name}
+		if in := spaceOf(v.Space); (in == globalSpace || in == constSpace) && !l.used[key] {
+			continue
+		}
 		size, align := l.sizeOf(v, n)
 		if l.err != nil {
 			return
@@ -196,7 +199,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 			if n := len(l.prog.sharedParts); n > 0 {
 				at = alignUp(int(l.prog.sharedParts[n-1].to)+sharedGap, align)
 			}
-			if l.shared[key] {
+			if l.used[key] {
 				l.prog.sharedStatic = alignUp(l.prog.sharedStatic, align) + size
 			} else if at+size > maxStaticShared { // another kernel of the module uses it
 				continue
