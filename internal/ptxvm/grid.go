@@ -71,7 +71,8 @@ type cta struct {
 	warps    []*warp
 	turns    []int // the order in which warps have their turns
 	shared   []byte
-	barriers [16]barrierState
+	barriers [clusterBarrier + 1]barrierState
+	cluster  clusterState
 	bulk     []delivery // copies that barriers in shared memory wait for
 	groups   []warpgroup
 	stopped  bool
@@ -375,7 +376,7 @@ func (w *worker) begin(number int) *cta {
 	for i := range c.barriers {
 		c.barriers[i] = barrierState{waiting: c.barriers[i].waiting[:0]}
 	}
-	c.bulk = c.bulk[:0]
+	c.bulk, c.cluster = c.bulk[:0], clusterState{}
 	if g.prog.products {
 		c.groups = make([]warpgroup, (len(c.warps)+groupWarps-1)/groupWarps)
 	}
