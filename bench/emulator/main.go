@@ -158,8 +158,8 @@ func write(w io.Writer, results []*result, samples int) {
 		}
 		fmt.Fprintf(w, " %s | %.0f |\n", verdict(r.cost(last) <= mostCost), r.rate(last))
 	}
-	fmt.Fprintf(w, "\n## Kernels with races\n\nProcessor time with all checks, the report included. Goal: at most %d times "+
-		"that of a sound kernel that does\nthe same.\n\n| kernel | ms | sound twin, ms | ratio | goal |\n"+
+	fmt.Fprintf(w, "\n## Kernels with races\n\nProcessor time with all checks, the report included. Goal: at most "+
+		"%d times that of a sound kernel that does\nthe same.\n\n| kernel | ms | sound twin, ms | ratio | goal |\n"+
 		"|---|---:|---:|---:|---|\n", mostOfTwin)
 	for _, r := range results {
 		for _, twin := range results {

@@ -53,9 +53,10 @@ func (b *bench) launches() (*result, error) {
 	body = binary.LittleEndian.AppendUint64(body, 0)
 	var medians series
 	err = b.withDaemon(relu1, false, func(s *session) error {
-		client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", s.socket)
-		}}}
+		}
+		client := &http.Client{Transport: &http.Transport{DialContext: dial}}
 		for range b.rounds {
 			var list series
 			for i := range roundTrips + 3 { // a few that warm up

@@ -26,7 +26,8 @@ const (
 	purposes     = iota
 )
 
-var purposeNames = [purposes]string{"tensors", "variables of the module", "the program", "blocks", "checks", "copies of tensors"}
+var purposeNames = [purposes]string{"tensors", "variables of the module", "the program", "blocks",
+	"checks", "copies of tensors"}
 
 // budget is the memory that a launch may use and does use, in bytes. Workers share it.
 type budget struct {

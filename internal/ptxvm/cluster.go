@@ -10,7 +10,7 @@ const clusterBarrier = 16
 // clusterState is what has become of the barrier beside barrierState, which has those who wait.
 type clusterState struct {
 	here   [warpSize]uint32 // lanes that have arrived, by warp
-	passed [warpSize]uint32 // lanes whose arrival has completed the barrier with those of all others, and that have not waited
+	passed [warpSize]uint32 // lanes that have arrived at a barrier that is complete, and have not waited
 	done   arrival          // what threads brought to the barrier that was completed last
 }
 
@@ -25,7 +25,8 @@ func buildClusterBarrier(b *builder) {
 	}
 }
 
-// atCluster lets lanes arrive at the barrier of the cluster, or wait there. It reports whether the path goes on at once.
+// atCluster lets lanes arrive at the barrier of the cluster, or wait there. It reports whether the path goes on at
+// once.
 func (w *warp) atCluster(i int, in *ins, mask uint32) bool {
 	c, b := w.cta, &w.cta.barriers[clusterBarrier]
 	s := &c.cluster

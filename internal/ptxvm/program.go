@@ -141,8 +141,8 @@ func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
 	return LoadWithin(f, entry, n, 0)
 }
 
-// LoadWithin is LoadWith with a limit of the memory that launches of the program may use, 0 for the usual one. A program
-// that needs more by itself is refused before it is made.
+// LoadWithin is LoadWith with a limit of the memory that launches of the program may use, 0 for the usual one. A
+// program that needs more by itself is refused before it is made.
 func LoadWithin(f *ptx.File, entry string, n Numerics, memory int64) (*Program, error) {
 	kernel, err := choose(f, entry)
 	if err != nil {

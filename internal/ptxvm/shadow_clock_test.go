@@ -83,6 +83,7 @@ func TestClocksOfOneWord(t *testing.T) {
 		}
 	}
 	if len(tables) != 1 || entries > 8*threads {
-		t.Errorf("%d threads have %d tables with %d entries, want 1 with at most %d", threads, len(tables), entries, 8*threads)
+		t.Errorf("%d threads have %d tables with %d entries, want 1 with at most %d", threads, len(tables), entries,
+			8*threads)
 	}
 }

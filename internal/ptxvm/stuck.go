@@ -27,9 +27,9 @@ type circle struct {
 // firstLook is how many instructions warps execute before anybody looks: a state is large, and most blocks end before.
 const firstLook = 1 << 16
 
-// Where lanes had to depart, as those of a warp do that each take a lock in turn, the next ones will have to. Then warps
-// have short turns, of a number of instructions that the periods of short loops divide, and somebody looks after a few
-// of them. What a look costs grows with the state: an instruction is paid for every freedBytes.
+// Where lanes had to depart, as those of a warp do that each take a lock in turn, the next ones will have to. Then
+// warps have short turns, of a number of instructions that the periods of short loops divide, and somebody looks after
+// a few of them. What a look costs grows with the state: an instruction is paid for every freedBytes.
 const (
 	freedLook    = 1 << 8
 	freedBytes   = 1 << 12
