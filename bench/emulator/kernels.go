@@ -18,6 +18,7 @@ type kernel struct {
 	grid, block ptxvm.Dim
 	args        []ptxvm.Arg
 	most        float64 // ms with two workers and without checks that it may take; 0 for no goal
+	twin        string  // entry of a sound kernel that does the same; empty where it is sound itself
 
 	program *ptxvm.Program
 	threads uint64 // instructions of threads
@@ -95,6 +96,7 @@ func kernels() ([]*kernel, error) {
 			block: dim(64, 1), args: []ptxvm.Arg{in(length * 32), in(length * 32), in(length * 32), out(length * 32),
 				i32(length), f32(0.125)}},
 	}
+	list = append(list, synchronizing()...)
 	for _, k := range list {
 		if err := k.load(); err != nil {
 			return nil, fmt.Errorf("%s: %w", k.name, err)
@@ -103,9 +105,41 @@ func kernels() ([]*kernel, error) {
 	return list, nil
 }
 
-// load reads the kernel and counts its instructions, with all checks: what is measured is to be sound.
+// races is the file of kernels that synchronize by memory, and of those that race.
+const races = "bench/emulator/races.ptx"
+
+// synchronizing are the kernels of races.
+func synchronizing() (list []*kernel) {
+	sums := func(name, entry string, blocks, threads int, twin string) {
+		list = append(list, &kernel{name: name, file: races, entry: entry, grid: dim(blocks, 1), block: dim(threads, 1),
+			args: []ptxvm.Arg{sum(2)}, twin: twin})
+	}
+	sums("acq_rel additions to one word", "add_acq_rel", 4, 256, "")
+	sums("fences and additions to one word", "add_fence", 4, 256, "")
+	sums("a lock for each of 64 lanes", "lock_lanes", 1, 64, "")
+	sums("a chain of 512 blocks", "chain_blocks", 512, 64, "")
+	tiles := func(name, entry, twin string) {
+		list = append(list, &kernel{name: name, file: races, entry: entry, grid: dim(128, 1), block: dim(256, 1),
+			args: []ptxvm.Arg{in(1 << 15), out(1 << 15)}, twin: twin})
+	}
+	tiles("tiles", "tile", "")
+	tiles("tiles, first barrier missing", "tile_no_first", "tile")
+	tiles("tiles, second barrier missing", "tile_no_second", "tile")
+	tiles("tiles, both barriers missing", "tile_no_barrier", "tile")
+	sums("relaxed additions to one word", "add_atomic", 4, 256, "")
+	sums("additions that race", "add_racy", 4, 256, "add_atomic")
+	sums("maxima of one word", "max_atomic", 4, 256, "")
+	sums("stores that race", "store_racy", 4, 256, "max_atomic")
+	return list
+}
+
+// load reads the kernel and counts its instructions, with all checks: what is measured is to be sound, or to race.
 func (k *kernel) load() error {
-	f, err := ptx.ReadFile("testdata/ptx/clang19/" + k.file + ".ptx")
+	name := k.file
+	if name != races {
+		name = "testdata/ptx/clang19/" + k.file + ".ptx"
+	}
+	f, err := ptx.ReadFile(name)
 	if err != nil {
 		return err
 	}
@@ -119,7 +153,12 @@ func (k *kernel) load() error {
 		return err
 	}
 	for i := range r.Findings {
-		return fmt.Errorf("it has a finding: %s", &r.Findings[i])
+		if k.twin == "" {
+			return fmt.Errorf("it has a finding: %s", &r.Findings[i])
+		}
+	}
+	if k.twin != "" && len(r.Findings) == 0 {
+		return fmt.Errorf("it has no finding")
 	}
 	k.threads = r.Counters.Threads
 	return nil

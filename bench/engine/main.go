@@ -17,8 +17,8 @@ import (
 
 // rows returns the whole table, in the order in which it is printed.
 func rows() []row {
-	return slices.Concat(publishedRows(), loopRows(), shareRows(), growthRows(), daemonRows(), crowdRows(), siegeRows(),
-		startRows(), storedRows())
+	return slices.Concat(publishedRows(), loopRows(), shareRows(), growthRows(), daemonRows(), emulateRows(),
+		crowdRows(), siegeRows(), startRows(), storedRows())
 }
 
 // bench is what rows use.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -223,7 +224,8 @@ func (e *emulator) execute() error {
 		o.Trace = e.trace
 	}
 	prog, err := emulation.LoadWith(e.file, e.launch.Entry, e.flags.arch,
-		ptxvm.Numerics{Approx: ptxvm.Edges[e.flags.sfu], Contract: e.flags.contract})
+		ptxvm.Numerics{Approx: ptxvm.Edges[e.flags.sfu], Contract: e.flags.contract},
+		cmp.Or(e.memory, e.launch.Memory))
 	if err == nil {
 		e.doc, err = emulation.Run(ctx, prog, e.launch, o)
 	}

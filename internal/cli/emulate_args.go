@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuemu/internal/command"
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
 	"gpuemu/internal/gen"
 	"gpuemu/internal/launchfile"
 	"gpuemu/internal/opspec"
+	"gpuemu/internal/ptxvm"
 	"gpuemu/internal/tensor"
 )
 
@@ -36,15 +38,16 @@ func (f *emulateFlags) read() (*launchfile.Case, error) {
 	if err := launchfile.CheckShared(f.shared); err != nil {
 		return nil, inFlag("shared", err)
 	}
-	total := 0
+	total, room := 0, f.memoryLimit()
 	for i, text := range f.args {
-		a, err := parseArg(i, text)
+		a, err := f.parseArg(i, text, room)
 		if err != nil {
 			return nil, fmt.Errorf("--arg %s: %w", text, err)
 		}
 		if a.IsTensor() && c.Arg(a.Name) != nil {
 			return nil, diag.Errorf(Usage, "give each its own", "--arg %s: a tensor before is called %s, too", text, a.Name)
 		}
+		room -= f.needs(a.Role, int64(len(a.Data)))
 		if total += len(a.Data); total > launchfile.MaxMemory {
 			return nil, diag.Errorf(Usage, "use smaller shapes", "the tensors up to %s need %d bytes, at most %d are possible",
 				a.Name, total, launchfile.MaxMemory)
@@ -52,6 +55,33 @@ func (f *emulateFlags) read() (*launchfile.Case, error) {
 		c.Args = append(c.Args, *a)
 	}
 	return c, nil
+}
+
+// memoryLimit is the memory that a launch may take, in bytes.
+func (f *emulateFlags) memoryLimit() int64 {
+	if n, err := launchfile.ParseMemory(f.memory); err == nil {
+		return n
+	}
+	return ptxvm.UsualMemory
+}
+
+// needs is the memory that a tensor takes: one that is written is copied where races are looked for.
+func (f *emulateFlags) needs(role launchfile.Role, size int64) int64 {
+	if checks, err := ptxvm.ParseChecks(f.check); err == nil && role.Written() && checks&ptxvm.CheckRace != 0 {
+		return 2 * size
+	}
+	return size
+}
+
+// afford sees that there is memory for a tensor before it is made.
+func (f *emulateFlags) afford(a *launchfile.Arg, room int64) error {
+	size := int64(a.Shape.Elems()) * int64(a.DType.Size())
+	if need := f.needs(a.Role, size); need > room {
+		total := f.memoryLimit() - room + need
+		return command.NotRun(diag.Errorf(ptxvm.MemoryLimit, ptxvm.MemoryHint(total),
+			"the tensors up to %s need at least %d bytes of memory; the limit is %d", a.Name, total, f.memoryLimit()))
+	}
+	return nil
 }
 
 // parseSize reads X,Y,Z; what is left out is 1.
@@ -83,8 +113,9 @@ var described = regexp.MustCompile(`^([a-z][a-z0-9_]*)\[([0-9, ]*)\](?::([a-z_]+
 // argName is a name in front of an argument. Paths with an equals sign have something else in front of it.
 var argName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.]*)=(.*)$`)
 
-// parseArg reads argument i: [NAME=]DTYPE:VALUE, or [NAME=]ROLE: and a file or a description.
-func parseArg(i int, text string) (*launchfile.Arg, error) {
+// parseArg reads argument i: [NAME=]DTYPE:VALUE, or [NAME=]ROLE: and a file or a description. There are room bytes of
+// memory for it.
+func (f *emulateFlags) parseArg(i int, text string, room int64) (*launchfile.Arg, error) {
 	a := &launchfile.Arg{Name: fmt.Sprintf("arg%d", i+1)}
 	spec, named := text, false
 	if m := argName.FindStringSubmatch(text); m != nil {
@@ -114,7 +145,13 @@ func parseArg(i int, text string) (*launchfile.Arg, error) {
 	if m := described.FindStringSubmatch(rest); m == nil {
 		err = loadTensor(a, rest, named)
 	} else {
-		err = makeTensor(a, m[1], m[2], m[3], m[4])
+		err = describeTensor(a, m[1], m[2])
+		if err == nil {
+			err = f.afford(a, room)
+		}
+		if err == nil {
+			err = makeTensor(a, m[3], m[4])
+		}
 	}
 	if err == nil && parts != "" {
 		err = setValid(a, parts)
@@ -146,8 +183,8 @@ func setValid(a *launchfile.Arg, text string) error {
 	return nil
 }
 
-// makeTensor fills a tensor by its description.
-func makeTensor(a *launchfile.Arg, typ, dims, values, seedText string) error {
+// describeTensor reads the dtype and the shape of a tensor.
+func describeTensor(a *launchfile.Arg, typ, dims string) error {
 	var err error
 	if a.DType, err = dtype.Parse(typ); err != nil {
 		return inArg(err)
@@ -163,9 +200,11 @@ func makeTensor(a *launchfile.Arg, typ, dims, values, seedText string) error {
 	if a.Shape, err = tensor.ParseShape(sizes); err != nil {
 		return err
 	}
-	if err = a.Shape.CheckBytes(a.DType); err != nil {
-		return err
-	}
+	return a.Shape.CheckBytes(a.DType)
+}
+
+// makeTensor fills a tensor by its description.
+func makeTensor(a *launchfile.Arg, values, seedText string) error {
 	s := seed(1)
 	if seedText != "" {
 		if err := s.Set(seedText); err != nil {
@@ -186,6 +225,7 @@ func makeTensor(a *launchfile.Arg, typ, dims, values, seedText string) error {
 		a.Data = make([]byte, a.Shape.Elems()*a.DType.Size())
 		return nil
 	}
+	var err error
 	a.Data, err = drawn(a.Name, a.DType, a.Shape, values, uint64(s))
 	return err
 }

@@ -401,7 +401,7 @@ func (e *emulating) load() (err error) {
 	h := e.header
 	numerics := ptxvm.Numerics{Approx: ptxvm.Edges[h.SFU], Contract: h.Contract}
 	ready := func(file *ptx.File) (*ptxvm.Program, error) {
-		prog, err := emulation.LoadWith(file, e.launch.Entry, h.Arch, numerics)
+		prog, err := emulation.LoadWith(file, e.launch.Entry, h.Arch, numerics, 0)
 		e.refused = emulation.IsRefusal(err)
 		return prog, err
 	}

@@ -41,15 +41,16 @@ var ErrTimeout = errors.New("out of time")
 // Load makes a kernel of a module executable. The name of a C++ kernel may be without its mangling where only one
 // fits. Arch, if it is not "", is the architecture whose tensor cores are followed instead of the module's own.
 func Load(file *ptx.File, entry, arch string) (*ptxvm.Program, error) {
-	return LoadWith(file, entry, arch, ptxvm.Numerics{})
+	return LoadWith(file, entry, arch, ptxvm.Numerics{}, 0)
 }
 
-// LoadWith is Load with a choice among the results that PTX allows.
-func LoadWith(file *ptx.File, entry, arch string, n ptxvm.Numerics) (*ptxvm.Program, error) {
+// LoadWith is Load with a choice among the results that PTX allows, and the bytes that launches may use, 0 for the
+// usual limit.
+func LoadWith(file *ptx.File, entry, arch string, n ptxvm.Numerics, memory int64) (*ptxvm.Program, error) {
 	if arch != "" && len(file.Targets) > 0 {
 		file.Targets[0] = arch // what the emulator takes its tensor cores from
 	}
-	return ptxvm.LoadWith(file, KernelName(file, entry), n)
+	return ptxvm.LoadWithin(file, KernelName(file, entry), n, memory)
 }
 
 // KernelName is the symbol of a kernel: C++ names may be written without their mangling where only one kernel fits.

@@ -77,6 +77,9 @@ func (w *warp) arrive(i int, in *ins, mask uint32) bool {
 	if mask == 0 {
 		return true
 	}
+	if in.bar.cluster {
+		return w.atCluster(i, in, mask)
+	}
 	if w.shadow != nil {
 		w.shadow.operands(w, in, mask, "an operand of a barrier")
 	}
@@ -220,7 +223,11 @@ func (c *cta) settle(b *barrierState) {
 // gone completes the barriers at which everybody who is left waits, after threads have finished.
 func (c *cta) gone() {
 	for id := range c.barriers {
-		if b := &c.barriers[id]; b.arrived > 0 && b.expected == 0 {
+		switch b := &c.barriers[id]; {
+		case b.arrived == 0 || b.expected != 0:
+		case id == clusterBarrier:
+			c.settleCluster()
+		default:
 			c.settle(b)
 		}
 	}

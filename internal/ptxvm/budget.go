@@ -19,13 +19,15 @@ type purpose uint8
 const (
 	forTensors   purpose = iota // buffers of arguments
 	forVariables                // .global and .const memory of the module
+	forProgram                  // instructions
 	forBlocks                   // registers, shared and local memory of blocks that run
 	forChecks                   // what checks record about registers and memory
 	forCopies                   // tensors as they were, to run the launch again
 	purposes     = iota
 )
 
-var purposeNames = [purposes]string{"tensors", "variables of the module", "blocks", "checks", "copies of tensors"}
+var purposeNames = [purposes]string{"tensors", "variables of the module", "the program", "blocks",
+	"checks", "copies of tensors"}
 
 // budget is the memory that a launch may use and does use, in bytes. Workers share it.
 type budget struct {
@@ -128,7 +130,7 @@ func (p *Program) Bound(l *Launch) int64 {
 	for i := range p.variables {
 		variables += int64(p.variables[i].size)
 	}
-	need := 2*tensors + variables + int64(workers)*g.blockBytes() // tensors twice: as they were, too
+	need := p.bytes + 2*tensors + variables + int64(workers)*g.blockBytes() // tensors twice: as they were, too
 	if l.Schedules > 1 {
 		need += 2 * tensors
 	}

@@ -87,9 +87,10 @@ func TestBeyond(t *testing.T) {
 // TestOutOfMemory: modules and launches that need more memory than there is are refused before it is allocated, with
 // what they need, the limit, and how to raise it.
 func TestOutOfMemory(t *testing.T) {
-	many := ""
+	many, used := "", ""
 	for i := range 8 {
 		many += fmt.Sprintf(".global .b8 g%d[2147483640];\n", i)
+		used += fmt.Sprintf("mov.u64 %%rd1, g%d;\n", i)
 	}
 	for _, tt := range []struct {
 		name, module, body string
@@ -97,7 +98,7 @@ func TestOutOfMemory(t *testing.T) {
 		limit              int64
 		says               string
 	}{
-		{"variables", many, "", 1, 0, "variables of the module 16.0 GiB); the limit is 4.0 GiB"},
+		{"variables", many, used, 1, 0, "variables of the module 16.0 GiB); the limit is 4.0 GiB"},
 		{"threads", "", ".local .b8 l[524288]; mov.u32 %r1, l;", 1024, 512 << 20, "the limit is 512.0 MiB"},
 		{"tensors", "", "", 1, 2, "k needs at least 4 bytes of memory (tensors 4 bytes); the limit is 2 bytes"},
 	} {
@@ -158,4 +159,56 @@ func TestStatesOfBytes(t *testing.T) {
 			t.Errorf("%s: %.2f bytes for each byte of a tensor, want %v", tt.name, states, tt.states)
 		}
 	}
+}
+
+// TestProgramInBudget: a long kernel counts as memory of its launches, and is refused before it is made where there is
+// not enough for it. Its code is made in one piece.
+func TestProgramInBudget(t *testing.T) {
+	f, err := ptx.Parse("k.ptx", kernelText(strings.Repeat("add.s32 %r10, %r10, %r2;\n", 10000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = LoadWithin(f, "k", Numerics{}, 1<<20)
+	if diag.CodeOf(err) != MemoryLimit || !strings.Contains(err.Error(), "the program") {
+		t.Errorf("loaded within 1 MiB: %v, want %s because of the program", err, MemoryLimit)
+	}
+	p, err := LoadWithin(f, "k", Numerics{}, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(p.code); cap(p.code) > n+n/8 {
+		t.Errorf("%d instructions have room for %d", n, cap(p.code))
+	}
+	l := textLaunch(1, 32)
+	l.MaxMemory = 1 << 20
+	if _, err := p.Run(l); diag.CodeOf(err) != MemoryLimit {
+		t.Errorf("run within 1 MiB: %v, want %s", err, MemoryLimit)
+	}
+}
+
+// TestUnusedVariables: variables of the module that a kernel does not name take no memory, however large they are.
+// Those that initial values of others point to are there.
+func TestUnusedVariables(t *testing.T) {
+	p := declaring(t, "sm_90", ".global .b8 unused[3221225472];\n.global .b32 seven = 7;\n"+
+		".global .b64 there = generic(seven);\n.const .b32 also[4];\n",
+		"ld.global.u64 %rd2, [there]; ld.u32 %r1, [%rd2]; ld.param.u64 %rd1, [p]; st.global.u32 [%rd1], %r1;")
+	if len(p.variables) != 2 {
+		t.Errorf("%d variables, want 2: %v", len(p.variables), p.variables)
+	}
+	l := &Launch{Grid: line(1), Block: line(1), Args: []Arg{{Buffer: make([]byte, 4)}}, MaxMemory: 1 << 20}
+	silent(t, run(t, p, l))
+	equal(t, "output", l.Args[0].Buffer, word(7))
+}
+
+// TestMemoryOfACopy: with all checks, a launch that touches all of its tensors takes at most four times their bytes,
+// the tensors among them.
+func TestMemoryOfACopy(t *testing.T) {
+	const elements = 1 << 20
+	p := loadText(t, kernelText("ld.global.u32 %r20, [%rd11]; st.global.u32 [%rd12], %r20;"))
+	l := textLaunch(elements/256, 256)
+	l.Args[0].Buffer, l.Args[0].Role = words(elements), In
+	l.Args[1].Buffer, l.Args[1].Role, l.Args[1].Uninitialised = make([]byte, 4*elements), Out, true
+	l.Workers, l.MaxMemory = 2, 4*2*4*elements
+	silent(t, run(t, p, l))
+	equal(t, "output", l.Args[1].Buffer[:256], l.Args[0].Buffer[:256])
 }

@@ -118,3 +118,29 @@ st.global.v4.u32 [%%rd2], {%%r2, %%r3, %%r4, %%r5};`, bytes, form, vec, typ, val
 		}
 	}
 }
+
+// TestUnfencedDestination: a bulk copy writes what threads have stored before. A barrier orders the two only with
+// fence.proxy.async before it.
+func TestUnfencedDestination(t *testing.T) {
+	const name = "without fence.proxy.async"
+	for between, found := range map[string]bool{"": true, "bar.sync 0;": true, "fence.proxy.async; bar.sync 0;": false} {
+		r := run(t, loadText(t, kernelText(`
+setp.ne.s32 %p1, %r2, 0;
+@!%p1 mbarrier.init.shared.b64 [s+256], 1;
+bar.sync 0;
+mov.u32 %r20, s;
+mad.lo.u32 %r20, %r2, 4, %r20;
+st.shared.u32 [%r20], %r2;
+`+between+`
+@!%p1 mbarrier.arrive.expect_tx.shared.b64 %rd20, [s+256], 256;
+@!%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%rd1], 256, [s+256];
+again: mbarrier.try_wait.parity.shared.b64 %p2, [s+256], 0;
+@!%p2 bra again;
+ld.shared.u32 %r21, [%r20];
+st.global.u32 [%rd12], %r21;`)), textLaunch(1, 64))
+		if got := len(r.Findings) == 1 && strings.Contains(r.Findings[0].Message, name); got != found || !found &&
+			len(r.Findings) > 0 {
+			t.Errorf("%q: %s, want one %s: %v", between, list(r), name, found)
+		}
+	}
+}

@@ -71,7 +71,8 @@ type cta struct {
 	warps    []*warp
 	turns    []int // the order in which warps have their turns
 	shared   []byte
-	barriers [16]barrierState
+	barriers [clusterBarrier + 1]barrierState
+	cluster  clusterState
 	bulk     []delivery // copies that barriers in shared memory wait for
 	groups   []warpgroup
 	stopped  bool
@@ -325,11 +326,12 @@ func (w *worker) work() {
 			return
 		}
 		if moved {
-			turns.restart(w)
+			turns.restart(w, active)
 		} else if turns.closed(w, active) {
 			switch {
 			case depart(active):
-				turns.restart(w)
+				turns.freed, rounds, quantum = true, 1, freedQuantum
+				turns.restart(w, active)
 			case !w.reportStuck(active):
 				turns.off = true
 			case w.grid.prog.communicates: // blocks that have not begun would wait for room
@@ -374,7 +376,7 @@ func (w *worker) begin(number int) *cta {
 	for i := range c.barriers {
 		c.barriers[i] = barrierState{waiting: c.barriers[i].waiting[:0]}
 	}
-	c.bulk = c.bulk[:0]
+	c.bulk, c.cluster = c.bulk[:0], clusterState{}
 	if g.prog.products {
 		c.groups = make([]warpgroup, (len(c.warps)+groupWarps-1)/groupWarps)
 	}

@@ -185,6 +185,9 @@ func (g *grid) afford() error {
 	if err == nil {
 		err = need(variables, forVariables)
 	}
+	if err == nil {
+		err = need(g.prog.bytes, forProgram)
+	}
 	one := g.blockBytes()
 	if err == nil {
 		err = need(one, forBlocks)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/ptx"
@@ -32,7 +33,7 @@ type lowering struct {
 	slots     map[*ptx.Register]ref
 	consts    map[constantKey]ref
 	symbols   map[symbolKey]symbol
-	shared    map[sharedVariable]bool // that the kernel uses
+	used      map[symbolKey]bool // variables that the kernel uses
 	functions map[*ptx.Function]*lowered
 	todo      []*ptx.Function
 	calls     []callSite
@@ -42,6 +43,7 @@ type lowering struct {
 	addresses map[*ptx.Function]uint64 // of functions, in the order in which they were asked for
 	err       error
 	fusions   map[*ptx.Instr]fusion // of the function that is being lowered
+	memory    int64                 // bytes that the program may have
 }
 
 type constantKey struct {
@@ -89,7 +91,7 @@ func (l *lowering) program() error {
 	l.module = moduleBase
 	l.kernelParams()
 	l.takenAddresses()
-	l.shared = l.usedShared()
+	l.used = l.usedVariables()
 	l.moduleVariables()
 	l.function(l.prog.Kernel)
 	for len(l.todo) > 0 && l.err == nil {
@@ -178,6 +180,9 @@ func (l *lowering) declare(v *ptx.Variable) {
 	for i := range v.Names {
 		n := &v.Names[i]
 		key := symbolKey{v, n.Name}
+		if in := spaceOf(v.Space); (in == globalSpace || in == constSpace) && !l.used[key] {
+			continue
+		}
 		size, align := l.sizeOf(v, n)
 		if l.err != nil {
 			return
@@ -194,7 +199,7 @@ func (l *lowering) declare(v *ptx.Variable) {
 			if n := len(l.prog.sharedParts); n > 0 {
 				at = alignUp(int(l.prog.sharedParts[n-1].to)+sharedGap, align)
 			}
-			if l.shared[key] {
+			if l.used[key] {
 				l.prog.sharedStatic = alignUp(l.prog.sharedStatic, align) + size
 			} else if at+size > maxStaticShared { // another kernel of the module uses it
 				continue
@@ -289,6 +294,9 @@ func (l *lowering) function(fn *ptx.Function) {
 		l.fail(fn.Pos, "", "function %s has no body", fn.Name)
 		return
 	}
+	if !l.room(len(fn.Code)) {
+		return
+	}
 	f := &lowered{start: len(l.prog.code)}
 	l.functions[fn] = f
 	if !fn.Entry {
@@ -314,6 +322,23 @@ func (l *lowering) function(fn *ptx.Function) {
 	}
 	l.prog.code = append(l.prog.code, ins{kind: kind, guard: noRef})
 	l.branches(fn, f, starts)
+}
+
+// insBytes is about how many bytes an instruction takes: itself, and lists of registers. Instructions in the text that
+// become several are few.
+const insBytes = int64(unsafe.Sizeof(ins{})) + 128
+
+// room makes room for n instructions, if there may be so many.
+func (l *lowering) room(n int) bool {
+	l.prog.bytes += int64(n) * insBytes
+	if l.prog.bytes > l.memory {
+		at := l.file.Position(l.prog.Kernel.Pos)
+		l.err = diag.Errorf(MemoryLimit, MemoryHint(l.prog.bytes), "%s needs at least %s of memory (%s); the limit is %s",
+			l.prog.Kernel.Name, byteText(l.prog.bytes), purposeNames[forProgram], byteText(l.memory)).At(at)
+		return false
+	}
+	l.prog.code = slices.Grow(l.prog.code, n+n/16+1)
+	return true
 }
 
 // locals gives the variables of all blocks of a body their places.

@@ -8,6 +8,7 @@
 package ptxvm
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,8 @@ type Program struct {
 	files            map[int]string
 	dynamic          []dynamicUse
 	replica          *replicaCache
-	tensors          bool // it is compiled from a program about tensors, see tensor.go
+	tensors          bool  // it is compiled from a program about tensors, see tensor.go
+	bytes            int64 // about what all of this takes
 }
 
 // blockValue is a slot with a special register that is the same for all threads of a block.
@@ -136,6 +138,12 @@ func Load(f *ptx.File, entry string) (*Program, error) { return LoadWith(f, entr
 
 // LoadWith is Load with a choice among the results that PTX allows.
 func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
+	return LoadWithin(f, entry, n, 0)
+}
+
+// LoadWithin is LoadWith with a limit of the memory that launches of the program may use, 0 for the usual one. A
+// program that needs more by itself is refused before it is made.
+func LoadWithin(f *ptx.File, entry string, n Numerics, memory int64) (*Program, error) {
 	kernel, err := choose(f, entry)
 	if err != nil {
 		return nil, err
@@ -143,7 +151,8 @@ func LoadWith(f *ptx.File, entry string, n Numerics) (*Program, error) {
 	l := &lowering{file: f, prog: &Program{File: f, Kernel: kernel, Numerics: n, specials: map[string]ref{},
 		replica: &replicaCache{known: map[replicaKey]sameOperands{}}, tensors: aboutTensors(f)},
 		slots: map[*ptx.Register]ref{}, consts: map[constantKey]ref{}, symbols: map[symbolKey]symbol{},
-		functions: map[*ptx.Function]*lowered{}, addresses: map[*ptx.Function]uint64{}}
+		functions: map[*ptx.Function]*lowered{}, addresses: map[*ptx.Function]uint64{},
+		memory: cmp.Or(memory, UsualMemory)}
 	if err := l.program(); err != nil {
 		return nil, err
 	}

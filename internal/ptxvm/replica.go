@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	atomics "sync/atomic"
 
 	"gpuemu/internal/ptx"
 )
@@ -49,6 +50,13 @@ type replicaCache struct {
 	mu    sync.Mutex
 	known map[replicaKey]sameOperands // guarded by mu
 	slice *slicer                     // guarded by mu; nil until a store is asked about
+	last  atomics.Pointer[replicaAnswer]
+}
+
+// replicaAnswer is the last one that was given: lanes that race by one instruction ask one after the other.
+type replicaAnswer struct {
+	replicaKey
+	sameOperands
 }
 
 // replicaKey is a store in blocks of a size.
@@ -99,15 +107,18 @@ func (p *Program) scalar(in *ins, block Dim) bool {
 // sameOperands is what is known about an instruction in blocks of a size. Nothing is the same where the slice is too
 // large, or the instruction is not one of the kernel itself.
 func (p *Program) sameOperands(in *ins, block Dim) sameOperands {
-	c := p.replica
+	c, key := p.replica, replicaKey{in.index, block}
+	if last := c.last.Load(); last != nil && last.replicaKey == key {
+		return last.sameOperands
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := replicaKey{in.index, block}
 	known, ok := c.known[key]
 	if !ok {
 		known = c.slicer(p).sameOperands(in.src, block)
 		c.known[key] = known
 	}
+	c.last.Store(&replicaAnswer{key, known})
 	return known
 }
 

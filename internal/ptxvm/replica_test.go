@@ -129,6 +129,7 @@ func TestReplicas(t *testing.T) {
 			for i := range p.code { // nothing is a replica: what threads store does differ
 				p.replica.known[replicaKey{p.code[i].index, Dim{test.threads, 1, 1}}] = sameOperands{}
 			}
+			p.replica.last.Store(nil)
 			if got, list := replicaRace(t, p, test.threads); !got {
 				t.Errorf("findings without replicas: %v, want a race", list)
 			}

@@ -64,19 +64,34 @@ func (p *Program) beyond(l *Launch) *Finding {
 	return &Finding{Class: ResourceLimit, Message: message, Count: 1, PTX: p.File.Position(p.Kernel.Pos)}
 }
 
-// sharedVariable is a name of a variable in shared memory.
-type sharedVariable = symbolKey
-
-// usedShared are the variables in shared memory that a kernel and the functions it may call name. Others are those of
-// other kernels, and take no memory on a GPU.
-func (l *lowering) usedShared() map[sharedVariable]bool {
-	used := map[sharedVariable]bool{}
+// usedVariables are the variables that a kernel and the functions it may call name, and those that their initial values
+// point to. Others are those of other kernels: they take no shared memory on a GPU, and nobody here can tell whether
+// they have global memory.
+func (l *lowering) usedVariables() map[symbolKey]bool {
+	used := map[symbolKey]bool{}
 	var visit func(list []ptx.Operand)
+	var initial func(in *ptx.Init)
+	use := func(o *ptx.Operand) {
+		if key := (symbolKey{o.Var, o.Text}); o.Var != nil && !used[key] {
+			used[key] = true
+			for i := range o.Var.Names {
+				if n := &o.Var.Names[i]; n.Name == o.Text && n.Init != nil {
+					initial(n.Init)
+				}
+			}
+		}
+	}
+	initial = func(in *ptx.Init) {
+		use(&in.Value)
+		if in.IsList() {
+			for e := range in.Elements() {
+				initial(e)
+			}
+		}
+	}
 	visit = func(list []ptx.Operand) {
 		for i := range list {
-			if v := list[i].Var; v != nil && spaceOf(v.Space) == sharedSpace {
-				used[sharedVariable{v, list[i].Text}] = true
-			}
+			use(&list[i])
 			visit(list[i].List)
 		}
 	}

@@ -119,7 +119,9 @@ var idle = []string{"membar.cta", "membar.gl", "membar.sys", "membar.proxy.alias
 	"discard.L2 [$l2], 128", "discard.global.L2 [$l2], 128", "nanosleep.u32 $a", "griddepcontrol.wait",
 	"griddepcontrol.launch_dependents", "setmaxnreg.inc.sync.aligned.u32 64",
 	"setmaxnreg.dec.sync.aligned.u32 24", "pmevent 3", "pmevent.mask 3", "bar.sync 0", "bar.cta.sync 1",
-	"barrier.sync 0", "barrier.cta.sync.aligned 3", "bra next; next:", "bra.uni next; next:"}
+	"barrier.sync 0", "barrier.cta.sync.aligned 3", "bra next; next:", "bra.uni next; next:",
+	"barrier.cluster.arrive; barrier.cluster.wait", "barrier.cluster.arrive.relaxed; barrier.cluster.wait.acquire",
+	"barrier.cluster.arrive.release.aligned; barrier.cluster.wait.aligned"}
 
 func controlCases() []rowCase {
 	var list []rowCase

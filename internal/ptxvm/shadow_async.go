@@ -9,6 +9,9 @@ func (x *warpShadow) issue(w *warp, lane int, t transfer) {
 	if t.in.copy.from.space == sharedSpace {
 		x.unfencedSource(w, t.in, lane, t.from, t.read)
 	}
+	if t.in.copy.to.space == sharedSpace && t.in.src.Has("bulk") {
+		x.unfenced(w, t.in, lane, t.to, t.size, "writes")
+	}
 	if t.in.copy.to.space == sharedSpace && x.block.isRead(t.to, t.size) {
 		w.report(t.in, lane, AsyncHazard, "writes byte %d of shared memory, which a product may not have read yet", t.to)
 	}

@@ -1,15 +1,12 @@
 package ptxvm
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // This file implements vector clocks. Barriers order whole warps, for which a row of stamps per warp is enough
 // (shadow_order.go). Release and acquire order single threads, also of different blocks. A release publishes a clock:
 // an immutable node that says what one thread did and knew, with links to the clocks that the thread had acquired.
-// Joining two clocks costs one node. A lookup follows the links, and keeps what it finds in a table where there are
-// many.
+// Joining two clocks costs one node, and a lookup follows the links. Where there are many, a clock gets a table instead
+// (shadow_table.go), which the clocks after it share.
 
 // clock is what a thread knows of.
 type clock struct {
@@ -22,14 +19,11 @@ type clock struct {
 	from  []*clock
 	depth int // of links to clocks without a table
 
-	flat *flatClock // all that the clock knows, instead of links; nil for none
-}
+	table   *clockTable // all that the clock knows, instead of links; nil for none
+	version uint32      // of the table
 
-// flatClock is a clock and all that it links to.
-type flatClock struct {
-	all   uint32
-	rows  map[uint64]uint32 // by block and warp
-	lanes map[uint64]uint32 // by block, warp and lane
+	asked  former // what was looked up last: lanes that wait in a loop ask the same again and again
+	answer bool
 }
 
 // clockLimit is how many clocks a launch makes before it becomes coarse: from then on, whoever publishes something
@@ -39,7 +33,7 @@ const clockLimit = 1 << 18
 // Clocks are reserved in the memory of the launch by the chunk; clockBytes is one with its links.
 const (
 	clockChunk = 1 << 12
-	clockBytes = 160
+	clockBytes = 192
 )
 
 // A clock with deeper links than maxClockDepth gets a table, one with more links than maxClockLinks another clock on
@@ -72,81 +66,70 @@ func (c *clock) knows(f *former) bool {
 	if c == nil {
 		return false
 	}
-	if c.flat != nil {
-		return c.flat.knows(f)
+	switch {
+	case c.table == nil && c.own(f):
+		return true
+	case c.table == nil && len(c.from) == 0:
+		return false
+	case c.asked != *f:
+		c.asked, c.answer = *f, c.lookUp(f)
 	}
-	if c.own(f) || len(c.from) == 0 {
-		return c.own(f)
+	return c.answer
+}
+
+// lookUp is knows for a clock with links or a table.
+func (c *clock) lookUp(f *former) bool {
+	if c.table != nil {
+		return c.table.knows(f, c.version)
 	}
-	var room [4 * maxClockLinks]*clock
-	open, seen := append(room[:0], c.from...), map[*clock]bool{}
-	for len(open) > 0 {
-		x := open[len(open)-1]
-		open = open[:len(open)-1]
-		switch {
-		case x.flat != nil:
-			if x.flat.knows(f) {
-				return true
-			}
-		case x.own(f):
+	var room [seenAtOnce]*clock
+	reached := reached{list: append(room[:0], c)}
+	for i := 0; i < len(reached.list); i++ {
+		x := reached.list[i]
+		if x.table != nil && x.table.knows(f, x.version) || x.table == nil && x.own(f) {
 			return true
-		default:
-			for _, next := range x.from {
-				if !seen[next] {
-					seen[next] = true
-					open = append(open, next)
-				}
-			}
+		}
+		if reached.add(x.from); len(reached.list) > seenAtOnce {
+			c.tabulate(true) // the next ones who ask have it easier
+			return c.table.knows(f, c.version)
 		}
 	}
 	return false
 }
 
-func (t *flatClock) knows(f *former) bool {
-	at := f.stamp()
-	return at <= t.all || at <= t.rows[threadKey(f.block, f.warp(), 0)] ||
-		at <= t.lanes[threadKey(f.block, f.warp(), f.lane())]
+// reached are the clocks that links lead to, each once.
+type reached struct {
+	list []*clock
+	seen map[*clock]bool // where list is long
 }
 
-// flatten makes the table of a clock, and forgets its links.
-func (c *clock) flatten() {
-	t := &flatClock{rows: map[uint64]uint32{}, lanes: map[uint64]uint32{}}
-	raise := func(m map[uint64]uint32, key uint64, stamp uint32) { m[key] = max(m[key], stamp) }
-	seen := map[*clock]bool{c: true}
-	for open := []*clock{c}; len(open) > 0; {
-		x := open[len(open)-1]
-		open = open[:len(open)-1]
-		if x.flat != nil {
-			t.all = max(t.all, x.flat.all)
-			for key, stamp := range x.flat.rows {
-				raise(t.rows, key, stamp)
+// seenAtOnce is how many clocks are compared one by one. Most lookups end before, and need no map.
+const seenAtOnce = 32
+
+// add adds those of some clocks that are new.
+func (r *reached) add(links []*clock) {
+	for _, x := range links {
+		if r.seen == nil && len(r.list) >= seenAtOnce {
+			r.seen = map[*clock]bool{}
+			for _, y := range r.list {
+				r.seen[y] = true
 			}
-			for key, stamp := range x.flat.lanes {
-				raise(t.lanes, key, stamp)
-			}
+		}
+		switch {
+		case r.seen == nil && slices.Contains(r.list, x), r.seen[x]:
 			continue
+		case r.seen != nil:
+			r.seen[x] = true
 		}
-		if x.all {
-			t.all = max(t.all, x.stamp)
-		}
-		for warp, stamp := range x.rows {
-			raise(t.rows, threadKey(x.block, warp, 0), stamp)
-		}
-		for m := x.lanes; m != 0; m &= m - 1 {
-			raise(t.lanes, threadKey(x.block, x.warp, bits.TrailingZeros32(m)), x.stamp)
-		}
-		for _, next := range x.from {
-			if !seen[next] {
-				seen[next] = true
-				open = append(open, next)
-			}
-		}
+		r.list = append(r.list, x)
 	}
-	c.flat, c.from, c.rows, c.depth = t, nil, nil, 0
 }
 
-// has reports whether a clock is another one or links to it.
-func (c *clock) has(x *clock) bool { return c == x || slices.Contains(c.from, x) }
+// has reports whether a clock is another one, links to it, continues its table, or comes after it among coarse ones.
+func (c *clock) has(x *clock) bool {
+	return c == x || c.table != nil && c.table == x.table && c.version >= x.version ||
+		c.all && x.all && c.stamp >= x.stamp || slices.Contains(c.from, x)
+}
 
 // join is what two clocks know together; nil stands for a clock that knows nothing.
 func (r *racing) join(x, y *clock) *clock {
@@ -155,30 +138,37 @@ func (r *racing) join(x, y *clock) *clock {
 		return x
 	case x == nil || y.has(x):
 		return y
+	case r.clocks >= clockLimit:
+		return r.newCoarse()
 	}
-	if x.block == 0 && !x.all && len(x.from) < maxClockLinks && x.flat == nil {
+	if x.block == 0 && !x.all && len(x.from) < maxClockLinks && x.table == nil {
 		return r.newClock(clock{from: append(x.from[:len(x.from):len(x.from)], y)})
 	}
 	return r.newClock(clock{from: []*clock{x, y}})
 }
 
+// newCoarse is a clock that knows all that anybody did.
+func (r *racing) newCoarse() *clock {
+	if r.coarse == nil || r.coarse.stamp < r.stamp {
+		r.coarse = &clock{all: true, stamp: r.stamp}
+	}
+	return r.coarse
+}
+
 // newClock adds a clock, which becomes a coarse one where there are too many.
-func (r *racing) newClock(c clock) *clock {
+func (r *racing) newClock(from clock) *clock {
 	if r.clocks >= clockLimit {
-		if r.coarse == nil || r.coarse.stamp < r.stamp {
-			r.coarse = &clock{all: true, stamp: r.stamp}
-		}
-		return r.coarse
+		return r.newCoarse()
 	}
 	if r.clocks%clockChunk == 0 {
 		r.grid.reserve(clockChunk*clockBytes, forChecks) // where it fails, the launch ends
 	}
 	r.clocks++
+	c := new(clock)
+	*c = from
 	for _, x := range c.from {
 		c.depth = max(c.depth, x.depth+1)
 	}
-	if c.depth > maxClockDepth {
-		c.flatten()
-	}
-	return &c
+	c.tabulate(c.depth > maxClockDepth)
+	return c
 }

@@ -42,6 +42,9 @@ func (r *blockRacing) racyReads(w *warp, in *ins, s *sweep, size int) {
 	}
 	r.probe = touch{space: s.space, buffer: s.buffer}
 	x, me, v := accessing{w: w, in: in, t: &r.probe}, newMark(r.worker.stamp, w.index, in), newView(size)
+	if s.like&uniform != 0 && v.n == 1 && r.racyRead(&x, v.of(r, s, w.at[0]), me) {
+		return
+	}
 	var written fate
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
@@ -54,9 +57,39 @@ func (r *blockRacing) racyReads(w *warp, in *ins, s *sweep, size int) {
 			x.word = i
 			r.judgeLike(&x, c, c.writer(), "reads", "written", &written)
 			r.judgeStrong(&x, c, nil)
-			r.enter(w, c, x.me, in.size(), shared)
+			if reader := c.reader(); reader != x.me && !reader.has(x.me) && !c.other().has(x.me) {
+				r.enter(w, c, x.me, in.size(), shared)
+			}
 		}
 	}
+}
+
+// racyRead is racyReads for lanes that all read one word. It reports false where they have to be judged one by one.
+func (r *blockRacing) racyRead(x *accessing, c cell, me mark) bool {
+	w, lanes, writer := x.w, x.w.mask, c.writer()
+	own := writer.warp() == w.index && (x.t.space == sharedSpace || r.mine(writer.stamp()))
+	if writer == 0 || own && writer.shape() != oneLane || c.all()&strongMark != 0 || r.lanes[w.index] != nil {
+		return false
+	}
+	bytes, others := bytesOf(w.at[0], x.in.size()), lanes
+	if own {
+		others &^= 1 << writer.lane() // which reads what it wrote itself
+	}
+	if others != 0 {
+		first := bits.TrailingZeros32(others)
+		r.probe.lane, r.probe.offset = first, w.at[0]
+		x.me = me.by(first, bytes)
+		if race := r.judge(x, c, writer, "reads", "written", nil); race != nil {
+			race.Count += bits.OnesCount32(others) - 1
+		}
+	}
+	for range 2 { // more of them change nothing
+		if lanes != 0 {
+			r.enter(w, c, me.by(bits.TrailingZeros32(lanes), bytes), x.in.size(), x.t.space == sharedSpace)
+			lanes &= lanes - 1
+		}
+	}
+	return true
 }
 
 // racyWrites judges writes of all active lanes, and enters them. It reports false, and does neither, where lanes have

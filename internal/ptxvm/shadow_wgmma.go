@@ -70,12 +70,17 @@ func (p *proxyState) unfenced(at uint64, n int) bool {
 
 // unfencedSource judges the bytes of shared memory that something other than a load is to read.
 func (x *warpShadow) unfencedSource(w *warp, in *ins, lane int, at uint64, n int) {
+	x.unfenced(w, in, lane, at, n, "reads")
+}
+
+// unfenced judges the bytes of shared memory that something other than a load or a store is to access.
+func (x *warpShadow) unfenced(w *warp, in *ins, lane int, at uint64, n int, verb string) {
 	b := x.block
 	if !b.worker.async || !b.proxy.unfenced(at, n) {
 		return
 	}
-	f := w.report(in, lane, AsyncHazard, "reads byte %d of shared memory, which was stored without fence.proxy.async "+
-		"afterwards", at)
+	f := w.report(in, lane, AsyncHazard, "%s byte %d of shared memory, which was stored without fence.proxy.async "+
+		"afterwards", verb, at)
 	if f != nil {
 		f.Address, f.Buffer = at, "shared memory"
 	}

@@ -19,6 +19,7 @@ type circle struct {
 	next  uint64 // instructions from then until the next state is remembered
 	known bool
 	off   bool // blocks go round, but wait for nothing: the budget ends them
+	freed bool // lanes had to depart: others are likely to have to, soon
 	parts [stateParts]uint64
 	hash  state
 }
@@ -26,9 +27,37 @@ type circle struct {
 // firstLook is how many instructions warps execute before anybody looks: a state is large, and most blocks end before.
 const firstLook = 1 << 16
 
-// restart forgets the state: blocks have begun or ended.
-func (c *circle) restart(w *worker) {
+// Where lanes had to depart, as those of a warp do that each take a lock in turn, the next ones will have to. Then
+// warps have short turns, of a number of instructions that the periods of short loops divide, and somebody looks after
+// a few of them. What a look costs grows with the state: an instruction is paid for every freedBytes.
+const (
+	freedLook    = 1 << 8
+	freedBytes   = 1 << 12
+	freedQuantum = 120
+)
+
+// restart forgets the state: blocks have begun or ended, or lanes have departed.
+func (c *circle) restart(w *worker, active []*cta) {
 	c.known, c.off, c.since, c.next = false, false, w.steps, firstLook
+	if c.freed {
+		c.next = min(firstLook, uint64(freedLook+stateBytes(w, active)/freedBytes))
+	}
+}
+
+// stateBytes is about how large a state is.
+func stateBytes(w *worker, active []*cta) (n int) {
+	for _, b := range w.grid.memory.buffers {
+		if !b.readOnly {
+			n += len(b.data)
+		}
+	}
+	for _, c := range active {
+		n += len(c.shared)
+		for _, x := range c.warps {
+			n += len(x.local) + warpSize*(4*len(x.r32)+8*len(x.r64))
+		}
+	}
+	return n
 }
 
 // closed reports whether blocks are in the state that is remembered. Among several workers, global memory cannot be
@@ -43,7 +72,7 @@ func (c *circle) closed(w *worker, active []*cta) bool {
 	}
 	if same && w.grid.several && !w.alone {
 		w.wait()
-		c.restart(w)
+		c.restart(w, active)
 		return false
 	}
 	if !same && w.steps-c.since >= c.next {

@@ -91,11 +91,15 @@ END:
 	}
 }
 
+// lockSteps is how many instructions of warps 64 threads may take to get a lock one after the other: only the first one
+// has to wait until somebody looks whether anything still changes.
+const lockSteps = 1 << 19
+
 // TestLockOfLanes: every lane takes the lock that the one before gives back behind the loop in which others wait.
 func TestLockOfLanes(t *testing.T) {
 	testkit.ValuesOnly(t)
 	l := textLaunch(1, 64)
-	silent(t, run(t, loadText(t, kernelText(`
+	r := run(t, loadText(t, kernelText(`
 TRY: atom.global.cas.b32 %r10, [%rd3], 1, 2;
 setp.ne.s32 %p1, %r10, 1;
 @%p1 bra TRY;
@@ -104,6 +108,10 @@ ld.global.u32 %r11, [%rd3+4];
 add.s32 %r11, %r11, 1;
 st.global.u32 [%rd3+4], %r11;
 membar.gl;
-atom.global.exch.b32 %r12, [%rd3], 1;`)), l))
+atom.global.exch.b32 %r12, [%rd3], 1;`)), l)
+	silent(t, r)
+	if r.Steps > lockSteps {
+		t.Errorf("%d instructions, want at most %d", r.Steps, lockSteps)
+	}
 	equal(t, "lock and counter", l.Args[2].Buffer[:8], pack(uint32(1), uint32(66)))
 }

@@ -22,6 +22,8 @@ var controlRows = []row{
 	{syntax: "barrier [.cta] .arrive [.aligned]", build: buildBarrier},
 	{syntax: "barrier [.cta] .red .popc [.aligned] .u32", build: buildBarrier},
 	{syntax: "barrier [.cta] .red .and|.or [.aligned] .pred", build: buildBarrier},
+	{syntax: "barrier .cluster .arrive [.release|.relaxed] [.aligned]", build: buildClusterBarrier},
+	{syntax: "barrier .cluster .wait [.acquire] [.aligned]", build: buildClusterBarrier},
 	{syntax: "nanosleep .u32", build: nothing},
 	{syntax: "griddepcontrol .wait|.launch_dependents", build: nothing},
 	{syntax: "setmaxnreg .inc|.dec .sync .aligned .u32", build: nothing},
@@ -32,6 +34,8 @@ var controlRows = []row{
 type barrierUse struct {
 	aligned bool // all threads of a warp execute it together
 	goesOn  bool // it does not wait
+	cluster bool // it is the one of the cluster
+	relaxed bool // arrivals order nothing
 }
 
 // buildBarrier makes a barrier: number a, number of threads b or all; for a reduction the predicate c and the result d.

@@ -143,8 +143,27 @@ func (v *walk) each(w *warp, in *ins, write bool, visit func(reg, lane, shift in
 				stride = int(int32(w.get(v.stride, lane)))
 			}
 			at := in.mem.at(w, lane) + uint64((major*stride+minor)*v.bits/8)
+			known := w.shadow.noted()
 			visit(reg, lane, shift, w.reach(in, in.mem, lane, at, v.size, write))
+			w.shadow.madeBy(known, row%8*4+col/2%4)
 		}
+	}
+}
+
+// noted is how many accesses of the current instruction are noted.
+func (x *warpShadow) noted() int {
+	if x == nil {
+		return 0
+	}
+	return len(x.touches)
+}
+
+// madeBy says which lane has made the accesses from one on, as the check for races is to see it. PTX leaves open which
+// one it is. Loops in which each lane has every 32nd element would always meet the elements of their own lane here;
+// tensor cores distribute them as the fragments of mma are (PTX ISA 9.7.14.5): a row to four lanes, two elements each.
+func (x *warpShadow) madeBy(from, lane int) {
+	for i := from; i < x.noted(); i++ {
+		x.touches[i].lane = lane
 	}
 }
 

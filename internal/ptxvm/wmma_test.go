@@ -164,3 +164,27 @@ func TestUndefinedElements(t *testing.T) {
 		})
 	}
 }
+
+// TestLanesOfMatrices: the elements of a matrix are those of other lanes than a loop gives them in which each lane has
+// every 32nd element. Without bar.warp.sync between the two they race.
+func TestLanesOfMatrices(t *testing.T) {
+	const sum = "mov.u32 %r20, 0; mov.u32 %r21, %r4;\n" +
+		"next: ACCESS add.u32 %r21, %r21, 128; add.u32 %r20, %r20, 1; setp.lt.u32 %p1, %r20, 8; @%p1 bra next;\n"
+	const registers = "{%f1,%f1,%f1,%f1,%f1,%f1,%f1,%f1}"
+	for _, tt := range []struct{ name, body string }{
+		{"store", "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [m], " + registers + ";\n SYNC\n" +
+			strings.Replace(sum, "ACCESS", "ld.shared.f32 %f2, [%r21]; add.f32 %f1, %f1, %f2;", 1)},
+		{"load", strings.Replace(sum, "ACCESS", "st.shared.f32 [%r21], %f1;", 1) + "SYNC\n" +
+			"wmma.load.c.sync.aligned.row.m16n16k16.shared.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, [m];"},
+	} {
+		for _, sync := range []bool{false, true} {
+			body := ".shared .align 32 .b8 m[1024]; mov.u32 %r3, m; mad.lo.u32 %r4, %r2, 4, %r3; cvt.rn.f32.u32 %f1, %r2;\n" +
+				strings.Replace(tt.body, "SYNC", map[bool]string{true: "bar.warp.sync -1;"}[sync], 1) +
+				"\nst.global.f32 [%rd12], %f1;"
+			r := run(t, loadText(t, kernelText(body)), textLaunch(1, 32))
+			if raced := len(r.Findings) == 1 && r.Findings[0].Class == Race; raced == sync || sync && len(r.Findings) > 0 {
+				t.Errorf("%s, bar.warp.sync %v: %s", tt.name, sync, list(r))
+			}
+		}
+	}
+}

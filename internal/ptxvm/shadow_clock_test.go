@@ -1,0 +1,89 @@
+package ptxvm
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// knownBy is what a clock is to know, kept the simple way: the stamp by thread.
+type knownBy map[uint64]uint32
+
+func (k knownBy) and(other knownBy) knownBy {
+	both := knownBy{}
+	for _, m := range []knownBy{k, other} {
+		for key, stamp := range m {
+			both[key] = max(both[key], stamp)
+		}
+	}
+	return both
+}
+
+// TestClocks lets threads publish and acquire at random, in turn on one word, and among several words, and compares
+// what their clocks know with plain tables.
+func TestClocks(t *testing.T) {
+	for _, words := range []int{1, 3, 40} {
+		random := rand.New(rand.NewPCG(15, uint64(words)))
+		r := &racing{grid: &grid{budget: &budget{limit: 1 << 40}}}
+		const threads = 48
+		own, want := make([]*clock, threads), make([]knownBy, threads)
+		at, wantAt := make([]*clock, words), make([]knownBy, words)
+		for turn := range 4000 {
+			r.tick()
+			i, word := random.IntN(threads), random.IntN(words)
+			block, warp, lane := uint32(i/16+1), i/8%2, i%8
+			switch {
+			case turn%3 == 0:
+				own[i], want[i] = r.join(own[i], at[word]), want[i].and(wantAt[word])
+			default:
+				c := clock{block: block, warp: warp, lanes: 1 << lane, stamp: r.stamp}
+				if own[i] != nil {
+					c.from = append(c.from, own[i])
+				}
+				at[word] = r.join(at[word], r.newClock(c))
+				wantAt[word] = wantAt[word].and(want[i]).and(knownBy{threadKey(block, warp, lane): r.stamp})
+			}
+			for range 8 {
+				j, x := random.IntN(threads), random.IntN(threads)
+				key := threadKey(uint32(x/16+1), x/8%2, x%8)
+				for _, stamp := range []uint32{1, max(want[j][key], 1), want[j][key] + 1} {
+					f := former{mark(stamp)<<stampAt | mark(x/8%2)<<warpAt | mark(x%8)<<laneAt, uint32(x/16 + 1)}
+					if got, is := own[j].knows(&f), stamp <= want[j][key]; got != is {
+						t.Fatalf("%d words, turn %d: knows(thread %d, stamp %d) = %v, want %v", words, turn, x, stamp, got, is)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestClocksOfOneWord has a thousand threads that all release and acquire one word: their clocks share tables, and
+// grow by what is new alone.
+func TestClocksOfOneWord(t *testing.T) {
+	r := &racing{grid: &grid{budget: &budget{limit: 1 << 40}}}
+	const threads = 1024
+	var own [threads]*clock
+	var at *clock
+	tables := map[*clockTable]bool{}
+	for turn := range 8 * threads {
+		r.tick()
+		i := turn % threads
+		own[i] = r.join(own[i], at)
+		c := clock{block: uint32(i/256 + 1), warp: i / 32 % 8, lanes: 1 << (i % 32), stamp: r.stamp}
+		if own[i] != nil {
+			c.from = append(c.from, own[i])
+		}
+		if at = r.join(at, r.newClock(c)); at.table != nil {
+			tables[at.table] = true
+		}
+	}
+	entries := 0
+	for table := range tables {
+		for _, h := range table.lanes {
+			entries += len(h)
+		}
+	}
+	if len(tables) != 1 || entries > 8*threads {
+		t.Errorf("%d threads have %d tables with %d entries, want 1 with at most %d", threads, len(tables), entries,
+			8*threads)
+	}
+}
