@@ -86,10 +86,13 @@ type acquiring struct {
 
 // knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
 // "Fence-SC"), so a thread that passes a barrier after the fence of another thread publishes what came before that
-// fence, too: __threadfence() by all threads, then __syncthreads(), then an atomic operation by one of them.
+// fence, too: __threadfence() by all threads, then __syncthreads(), then an atomic operation by one of them. So does a
+// fence after a barrier stand behind the fences that others saw before it: one thread reads the counter, then
+// __syncthreads(), then __threadfence() by all threads.
 type knowledge struct {
 	acquired *clock
 	serial   [2]*clock
+	opposed  [2]*clock
 }
 
 // released is what was published with the value of a word.
@@ -253,11 +256,12 @@ func (r *blockRacing) gather(warp int, lanes uint32, k *knowledge) {
 		k.acquired = r.worker.join(k.acquired, x.acquired[lane])
 		for i := range k.serial {
 			k.serial[i] = r.worker.join(k.serial[i], x.serial[lane][i])
+			k.opposed[i] = r.worker.join(k.opposed[i], x.opposed[lane][i])
 		}
 	}
 }
 
-// teach lets lanes know what others know.
+// teach lets lanes know what others know, which they gathered with them: theirs is part of it.
 func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
 	if *k == (knowledge{}) {
 		return
@@ -265,10 +269,7 @@ func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
 	x := r.ofLanes(warp)
 	for m := lanes; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
-		x.acquired[lane] = r.worker.join(x.acquired[lane], k.acquired)
-		for i := range k.serial {
-			x.serial[lane][i] = r.worker.join(x.serial[lane][i], k.serial[i])
-		}
+		x.acquired[lane], x.serial[lane], x.opposed[lane] = k.acquired, k.serial, k.opposed
 	}
 }
 
