@@ -143,10 +143,12 @@ func (x *warpShadow) hazards(w *warp, in *ins) {
 	}
 }
 
-// arrivals hands what has landed to the check for races. Only waiting for groups of one's own makes a thread the
-// writer: barriers in memory order what they deliver for everybody who waits there.
+// arrivals hands what has landed to the check for races. Waiting for groups of one's own makes a thread the writer, and
+// so does an arrival in their place, which publishes them. Barriers in memory order what bulk copies deliver for
+// everybody who waits there.
 func (x *warpShadow) arrivals(w *warp, in *ins) {
-	waits := in.src.Op == "cp" && !in.src.Has("bulk") && (in.src.Has("wait_group") || in.src.Has("wait_all"))
+	waits := in.src.Op == "cp" && !in.src.Has("bulk") &&
+		(in.src.Has("wait_group") || in.src.Has("wait_all") || arrivesAsync(in.src))
 	if waits && x.block.worker.race {
 		for i := range x.landed {
 			x.block.racing.touch(w, in, &x.landed[i])

@@ -102,8 +102,8 @@ func (l *lowering) facts() {
 		in.facts.order = orderingOf(in.src)
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
 		in.exits = in.kind == branch && p.ends(in.target)
-		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || in.src.Has("volatile") ||
-			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
+		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || arrivesAsync(in.src) ||
+			in.src.Has("volatile") || in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
 			in.facts.strong = in.mem != nil
 		}
 		p.copies = p.copies || in.copy != nil

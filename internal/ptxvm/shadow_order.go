@@ -43,6 +43,8 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 	switch {
 	case in.Op == "membar" && !in.Has("proxy"), in.Op == "fence" && !in.Has("proxy") && !in.Has("mbarrier_init"):
 		o.fence, o.serial = scope, in.Op == "membar" || in.Has("sc")
+	case arrivesAsync(in): // an arrival as that of mbarrier.arrive, made when the copies are done
+		o.release = everyBlock
 	case in.Op == "mbarrier": // made for this; relaxed forms are taken to order, too
 		o.release, o.acquire = everyBlock, everyBlock
 		o.waits = in.Has("test_wait") || in.Has("try_wait")
@@ -58,6 +60,9 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 		in.Has("acquire"))
 	return o
 }
+
+// arrivesAsync reports whether an instruction is cp.async.mbarrier.arrive.
+func arrivesAsync(in *ptx.Instr) bool { return in.Op == "cp" && in.Has("mbarrier") && in.Has("arrive") }
 
 // laneOrder is what the lanes of a warp know beyond their warp.
 type laneOrder struct {
@@ -530,7 +535,7 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 		r.releases(t)[r.key(w, t, t.offset/4)] = p
 	}
 	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
-	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" {
+	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" && in.src.Op != "cp" {
 		*p = released{serial: p.serial, block: p.block}
 	}
 	p.by = me
