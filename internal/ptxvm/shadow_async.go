@@ -110,7 +110,7 @@ func (x *warpShadow) arrive(lane int, to uint64, data []byte, judged bool) {
 // hazards judges the accesses of an instruction.
 func (x *warpShadow) hazards(w *warp, in *ins) {
 	b := x.block
-	if in.facts.strong {
+	if in.facts.strong || in.src.Op == "mbarrier" {
 		b.proxy.sync()
 	}
 	for i := range x.touches {

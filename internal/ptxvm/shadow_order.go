@@ -45,9 +45,14 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 		o.fence, o.serial = scope, in.Op == "membar" || in.Has("sc")
 	case arrivesAsync(in): // an arrival as that of mbarrier.arrive, made when the copies are done
 		o.release = everyBlock
-	case in.Op == "mbarrier": // made for this; relaxed forms are taken to order, too
-		o.release, o.acquire = everyBlock, everyBlock
+	case in.Op == "mbarrier": // scopes do not matter: those in the memory of a block have its threads only
 		o.waits = in.Has("test_wait") || in.Has("try_wait")
+		if arrives := in.Has("arrive") || in.Has("arrive_drop"); arrives && !in.Has("relaxed") {
+			o.release = everyBlock
+		}
+		if o.waits && !in.Has("relaxed") {
+			o.acquire = everyBlock
+		}
 	default:
 		if in.Has("release") || in.Has("acq_rel") {
 			o.release = scope
@@ -452,10 +457,11 @@ func (r *blockRacing) fence(w *warp, to audience, serial bool) {
 	r.worker.tick()
 }
 
-// acquire lets a lane know of what was published with the value that it reads by a strong access.
+// acquire lets a lane know of what was published with the value that it reads by a strong access. Who asks for a phase
+// that is not complete learns nothing.
 func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 	p := r.releasedAt(w, t)
-	if p == nil || in.facts.rule == stores || in.src.Op == "red" {
+	if p == nil || in.facts.rule == stores || in.src.Op == "red" || in.facts.order.waits && w.get(in.d, t.lane) == 0 {
 		return
 	}
 	x, o, order := r.ofLanes(w.index), &in.facts.order, r.worker
