@@ -181,6 +181,19 @@ func (p *Program) writes(m mark) bool {
 	return in != nil && in.facts.rule != loads && !in.facts.order.waits
 }
 
+// observes reports whether a strong access gives its thread the value that it reads. A red does not: in which order
+// several of them came depends on the execution.
+func (p *Program) observes(m mark) bool {
+	in := p.marked(m)
+	return m.strong() && in != nil && (in.facts.rule == loads || in.facts.rule == updates && in.src.Op != "red")
+}
+
+// stores reports whether a strong access is a store, and not an atomic operation.
+func (p *Program) stores(m mark) bool {
+	in := p.marked(m)
+	return m.strong() && in != nil && in.facts.rule == stores
+}
+
 // narrow reports whether a strong access is one for the threads of its block only.
 func (p *Program) narrow(m mark) bool {
 	in := p.marked(m)

@@ -234,13 +234,16 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 		return
 	}
 	f := &in.facts
-	me := newMark(r.worker.stamp, w.index, in)
-	r.tracked |= 1 << w.index
 	if f.strong {
-		me |= strongMark
+		r.after(in, t)
 		r.acquire(w, in, t)
 		r.oppose(w, t)
 	}
+	me := newMark(r.worker.stamp, w.index, in)
+	if f.strong {
+		me |= strongMark
+	}
+	r.tracked |= 1 << w.index
 	if s := w.shadow; r.worker.following != nil && s.passed && f.rule == loads && r.worker.following.has(t) {
 		return
 	}
@@ -307,7 +310,7 @@ func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, val
 	}
 	old := r.former(m, x.t.space == sharedSpace)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
-		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer() && r.observed(x, c) {
+		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || r.observed(x, c, m) {
 		return nil
 	}
 	p := r.worker.grid.prog
@@ -320,24 +323,6 @@ func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, val
 		return nil
 	}
 	return r.between(x, verb, past, &old, value)
-}
-
-// observed reports whether somebody has read what the writer of a word wrote, by a strong access that is ordered before
-// one now (PTX ISA, "Causality Order").
-func (r *blockRacing) observed(x *accessing, c cell) bool {
-	for _, m := range [...]mark{c.reader(), c.other()} {
-		if !m.strong() || c.writer().strong() && m.stamp() <= c.writer().stamp() {
-			continue
-		}
-		in := r.worker.grid.prog.marked(m)
-		if in == nil || in.facts.rule == stores || in.src.Op == "red" {
-			continue
-		}
-		if by := r.former(m, x.t.space == sharedSpace); r.before(x.w, x.t.lane, &by, x.me.bytes()) {
-			return true
-		}
-	}
-	return false
 }
 
 // replica reports whether a mark of this block is the same store by a thread that holds the same element, so that only
@@ -408,13 +393,15 @@ func (in *ins) size() int {
 }
 
 // enterStrong enters a strong write. It replaces a strong writer, and a weak one that everybody who can reach the word
-// has behind it; else it stands beside it.
+// has behind it; else it stands beside it. What a store replaces, or what replaces a store, is kept though it is
+// ordered: who has observed the one has not observed the other.
 func (r *blockRacing) enterStrong(x *accessing, c cell, old *former) {
+	p := r.worker.grid.prog
 	switch {
 	case c.writer() == 0, x.t.space == sharedSpace && c.writer().stamp() <= slices.Min(r.safe):
 		r.setWriter(c, x.me)
 	case old.strong():
-		if !r.before(x.w, x.t.lane, old, x.me.bytes()) {
+		if x.in.facts.rule == stores || p.stores(old.mark) || !r.before(x.w, x.t.lane, old, x.me.bytes()) {
 			r.enter(x.w, c, c.writer(), x.in.size(), x.t.space == sharedSpace)
 		}
 		r.setWriter(c, x.me)
@@ -461,12 +448,24 @@ func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 	}
 	switch {
 	case c.other().has(me):
+	case r.again(me, c.reader(), shared):
+		r.setReader(c, me)
+	case r.again(me, c.other(), shared):
+		r.setOther(c, me)
 	case r.passed(w, c.reader(), shared):
 		r.setReader(c, me)
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
 		r.setOther(c, c.reader())
 		r.setReader(c, me)
 	}
+}
+
+// again reports whether a strong store is a later one of the same thread.
+func (r *blockRacing) again(me, old mark, shared bool) bool {
+	const place = strongMark | shapeMask | bytesMask | 31<<laneAt | 31<<warpAt
+	p := r.worker.grid.prog
+	return me.strong() && (me^old)&place == 0 && me.shape() == oneLane && p.stores(me) && p.stores(old) &&
+		(shared || r.mine(old.stamp()) && r.mine(me.stamp()))
 }
 
 // passed reports whether an access is ordered before all that the lanes of a warp do now.

@@ -1,0 +1,66 @@
+package ptxvm
+
+// This file implements observation (PTX ISA, "Causality Order"): a strong write is ordered before what comes after a
+// strong read of its value. The value may have passed through read-modify-writes, so who draws the last ticket of a
+// counter may reset it by a plain store.
+
+// after gives a strong load or store a stamp of its own if the last strong write of the word has the present one. Which
+// of the two came first decides who has observed what; read-modify-writes need none, for the last one is the writer.
+func (r *blockRacing) after(in *ins, t *touch) {
+	if in.facts.rule != loads && in.facts.rule != stores {
+		return
+	}
+	if last := r.cell(t, t.offset/4).writer(); last.strong() && last.stamp() == r.worker.stamp {
+		r.worker.tick()
+	}
+}
+
+// observed reports whether somebody has read what a write left in a word, by a strong access that is ordered before one
+// now. A plain write has no observers, but who reads it by a strong access and does not race has it behind.
+func (r *blockRacing) observed(x *accessing, c cell, m mark) bool {
+	p, shared := r.worker.grid.prog, x.t.space == sharedSpace
+	if m.strong() && !p.writes(m) || !m.strong() && m != c.writer() {
+		return false
+	}
+	old := r.former(m, shared)
+	for _, z := range c.kept() {
+		if z == m || !p.observes(z) || m.strong() && !c.follows(z, m) {
+			continue
+		}
+		by := r.former(z, shared)
+		if m.strong() && (!r.alike(&old, &by) || c.replaced(p, m, z)) {
+			continue
+		}
+		if by.block == r.block && z.warp() == x.w.index && z.shape() == someLanes || // this lane may be one of them
+			r.before(x.w, x.t.lane, &by, x.me.bytes()) {
+			return true
+		}
+	}
+	return false
+}
+
+// kept are the accesses that a word remembers.
+func (c cell) kept() [columns]mark { return [columns]mark{c.writer(), c.reader(), c.other()} }
+
+// follows reports whether a strong access came after a strong write: lanes of one instruction come one after the other,
+// and the last one that writes is the writer.
+func (c cell) follows(z, m mark) bool {
+	return z.stamp() > m.stamp() || z.stamp() == m.stamp() && z == c.writer()
+}
+
+// replaced reports whether a strong store, which passes nothing on, came between a strong write and a later access.
+func (c cell) replaced(p *Program, m, z mark) bool {
+	for _, s := range c.kept() {
+		if s != m && s != z && p.stores(s) && c.follows(s, m) && (s.stamp() < z.stamp() || z == c.writer()) {
+			return true
+		}
+	}
+	return false
+}
+
+// alike reports whether two strong accesses are strong for each other.
+func (r *blockRacing) alike(x, y *former) bool {
+	p := r.worker.grid.prog
+	return x.bytes() == y.bytes() && p.unit(x.mark) == p.unit(y.mark) &&
+		(x.block == y.block || !p.narrow(x.mark) && !p.narrow(y.mark))
+}
