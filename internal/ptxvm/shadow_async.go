@@ -151,6 +151,7 @@ func (x *warpShadow) arrivals(w *warp, in *ins) {
 		(in.src.Has("wait_group") || in.src.Has("wait_all") || arrivesAsync(in.src))
 	if waits && x.block.worker.race {
 		for i := range x.landed {
+			x.landed[i].copied = true
 			x.block.racing.touch(w, in, &x.landed[i])
 			x.block.racing.tracked |= 1 << w.index
 		}

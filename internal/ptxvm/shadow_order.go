@@ -457,10 +457,16 @@ func (r *blockRacing) fence(w *warp, to audience, serial bool) {
 	r.worker.tick()
 }
 
+// receive is for an element that a lane accesses by a strong access.
+func (r *blockRacing) receive(w *warp, in *ins, t *touch, at wordKey) {
+	r.acquire(w, in, t, at)
+	r.oppose(w, t, at)
+}
+
 // acquire lets a lane know of what was published with the value that it reads by a strong access. Who asks for a phase
 // that is not complete learns nothing.
-func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
-	p := r.releasedAt(w, t)
+func (r *blockRacing) acquire(w *warp, in *ins, t *touch, at wordKey) {
+	p := r.releases(t)[at]
 	if p == nil || in.facts.rule == stores || in.src.Op == "red" || in.facts.order.waits && w.get(in.d, t.lane) == 0 {
 		return
 	}
@@ -487,8 +493,8 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 }
 
 // oppose is for the fences .sc before and after a strong access.
-func (r *blockRacing) oppose(w *warp, t *touch) {
-	p, x := r.releasedAt(w, t), r.lanes[w.index]
+func (r *blockRacing) oppose(w *warp, t *touch, at wordKey) {
+	p, x := r.releases(t)[at], r.lanes[w.index]
 	if x != nil && p != nil && x.last[t.lane] == (opposing{p, x.serial[t.lane], p.serial}) {
 		return
 	}
@@ -504,7 +510,7 @@ func (r *blockRacing) oppose(w *warp, t *touch) {
 	}
 	if p == nil {
 		p = &released{}
-		r.releases(t)[r.key(w, t, t.offset/4)] = p
+		r.published(t, at, p)
 	}
 	if p.block != r.block {
 		p.block, p.narrow, p.serial[0] = r.block, nil, nil
@@ -517,7 +523,7 @@ func (r *blockRacing) oppose(w *warp, t *touch) {
 
 // publish is for a lane that writes by a strong access: what it releases stays with the word until a write of another
 // thread that is no atomic operation (PTX ISA, "Release and Acquire Patterns").
-func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
+func (r *blockRacing) publish(w *warp, in *ins, t *touch, at wordKey) {
 	var wide, narrow *clock
 	switch o := &in.facts.order; {
 	case o.release > nobody:
@@ -532,13 +538,13 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 			wide = r.worker.join(x.fenced[t.lane][1], x.serial[t.lane][1])
 		}
 	}
-	p := r.releasedAt(w, t)
+	p := r.releases(t)[at]
 	if p == nil {
 		if narrow == nil && wide == nil {
 			return
 		}
 		p = &released{}
-		r.releases(t)[r.key(w, t, t.offset/4)] = p
+		r.published(t, at, p)
 	}
 	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
 	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" && in.src.Op != "cp" {
@@ -555,7 +561,7 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 	}
 }
 
-// releases are those of the memory of an access: words of shared memory are forgotten with their block.
+// releases are those of the memory of an access, by element: words of shared memory are forgotten with their block.
 func (r *blockRacing) releases(t *touch) map[wordKey]*released {
 	if t.space == sharedSpace {
 		return r.released
@@ -563,11 +569,39 @@ func (r *blockRacing) releases(t *touch) map[wordKey]*released {
 	return r.worker.released
 }
 
-// releasedAt is what was published with the word of an access; nil for nothing.
-func (r *blockRacing) releasedAt(w *warp, t *touch) *released {
+// published adds an element to those that something was published with.
+func (r *blockRacing) published(t *touch, at wordKey, p *released) {
+	r.releases(t)[at] = p
+	r.worker.widths |= uint32(at.word & elementSizes)
+}
+
+// elementSizes are the low bits of an element's number; its offset lies above.
+const elementSizes = 31
+
+// element is the key of an element of an access. Who reads other bytes, or more of them, does not read it (PTX ISA,
+// "Morally Strong Operations"), so its size is part of it.
+func (r *blockRacing) element(w *warp, t *touch, i, size int) wordKey {
+	return r.key(w, t, (t.offset+uint64(i*size))<<5|uint64(size))
+}
+
+// elements calls visit for the elements of a strong access: those of a vector are accesses of their own.
+func (r *blockRacing) elements(w *warp, in *ins, t *touch, visit func(w *warp, in *ins, t *touch, at wordKey)) {
+	size := in.mem.size
+	for i := range len(t.data) / size {
+		visit(w, in, t, r.element(w, t, i, size))
+	}
+}
+
+// unpublish is for plain writes of bytes of a word: nobody reads what was published there any more.
+func (r *blockRacing) unpublish(w *warp, t *touch, from uint64, n int) {
 	list := r.releases(t)
 	if len(list) == 0 {
-		return nil
+		return
 	}
-	return list[r.key(w, t, t.offset/4)]
+	for sizes := r.worker.widths; sizes != 0; sizes &= sizes - 1 {
+		size := uint64(sizes & -sizes)
+		for at := from &^ (size - 1); at < from+uint64(n); at += size {
+			delete(list, r.key(w, t, at<<5|size))
+		}
+	}
 }

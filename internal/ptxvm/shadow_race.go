@@ -27,6 +27,7 @@ type racing struct {
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	released map[wordKey]*released // of buffers
+	widths   uint32                // sizes of elements that something was published with
 	clocks   int                   // that were made
 	coarse   *clock                // the last one where there were too many
 
@@ -233,14 +234,13 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && (t.buffer.readOnly || t.buffer.unwritten) {
 		return
 	}
-	f := &in.facts
-	if f.strong {
+	f, strong := &in.facts, in.facts.strong && !t.copied
+	if strong {
 		r.after(in, t)
-		r.acquire(w, in, t)
-		r.oppose(w, t)
+		r.elements(w, in, t, r.receive)
 	}
 	me := newMark(r.worker.stamp, w.index, in)
-	if f.strong {
+	if strong {
 		me |= strongMark
 	}
 	r.tracked |= 1 << w.index
@@ -262,20 +262,17 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			if x.changed && r.worker.following != nil {
 				r.followedReaders(&x)
 			}
+			if x.changed && !strong {
+				r.unpublish(w, t, 4*(t.offset/4+uint64(i))+uint64(at), n)
+			}
 			r.write(&x, c)
 		} else {
 			r.read(&x, c)
 		}
 		at, done = 0, done+n
 	}
-	switch {
-	case !t.write || f.order.waits:
-	case !f.strong:
-		if list := r.releases(t); changed && len(list) > 0 {
-			delete(list, r.key(w, t, t.offset/4))
-		}
-	case changed || !in.src.Has("cas"): // else it failed, and has written nothing
-		r.publish(w, in, t)
+	if failed := !changed && in.src.Has("cas"); t.write && strong && !f.order.waits && !failed {
+		r.elements(w, in, t, r.publish)
 	}
 }
 

@@ -60,6 +60,7 @@ type touch struct {
 	old    [32]byte // data before the instruction, of writes
 
 	settled, changed bool // of an atomic operation: others may have changed the data since
+	copied           bool // of an asynchronous copy: a plain write, whoever waits for it
 }
 
 // newShadow makes what checks need; nil where they need nothing.

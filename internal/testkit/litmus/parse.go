@@ -17,6 +17,7 @@ import (
 //	block 0 warp 1 lanes 4                            code of a warp; warp 0 and 1 lane if nothing is said
 //	  st.release.gpu s[lane^1] lane+1
 //	  r = ld.acquire.cta.b64 x
+//	  st.relaxed.gpu.v2 c[0] 1                        two elements; a load gives the second
 //	  q = atom.acq_rel.gpu.add x 1                    and exch, max, inc, or; cas x 0 1; red without a register
 //	  wait r = ld.relaxed.gpu f == 1                  spins until it holds
 //	  if lane < 2 {                                   } else {  and  } stand alone on their lines
@@ -343,6 +344,8 @@ func (s *Stmt) qualify(parts []string) error {
 			s.Scope = scopeNames[q]
 		case widths[q] != 0:
 			s.Width = widths[q]
+		case q == "v2":
+			s.Pair = true
 		case slices.Contains(rmwNames, q):
 			s.RMW = q
 		default:

@@ -359,9 +359,16 @@ func (w *writer) access(s *Stmt) {
 		w.put("\tcvt.u64.u32 %%wide%d, %%t%d;", t, args[i])
 		return fmt.Sprintf("%%wide%d", t)
 	}
-	where := w.space(s.Place)
+	where, typ := w.space(s.Place), typeOf(s.Width)
+	if s.Pair {
+		typ = "v2." + typ
+	}
 	if s.Op == OpStore {
-		w.put("\tst%s%s.%s [%%addr%d], %s;", s.order(), where, typeOf(s.Width), addr, reg(0))
+		value := reg(0)
+		if s.Pair {
+			value = fmt.Sprintf("{%[1]s, %[1]s}", value)
+		}
+		w.put("\tst%s%s.%s [%%addr%d], %s;", s.order(), where, typ, addr, value)
 		return
 	}
 	dest := w.temp()
@@ -378,8 +385,11 @@ func (w *writer) access(s *Stmt) {
 		w.put("$L%d:", loop)
 	}
 	switch {
+	case s.Op == OpLoad && s.Pair:
+		kind := strings.TrimRight(result, "0123456789")
+		w.put("\tld%s%s.%s {%s%d, %s}, [%%addr%d];", s.order(), where, typ, kind, w.temp(), result, addr)
 	case s.Op == OpLoad:
-		w.put("\tld%s%s.%s %s, [%%addr%d];", s.order(), where, typeOf(s.Width), result, addr)
+		w.put("\tld%s%s.%s %s, [%%addr%d];", s.order(), where, typ, result, addr)
 	case s.Red:
 		w.put("\tred%s%s.%s [%%addr%d]%s;", s.order(), where, s.rmwType(), addr, ops)
 		return
