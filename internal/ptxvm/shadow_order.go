@@ -26,12 +26,14 @@ const (
 
 // ordering is how an instruction orders accesses.
 type ordering struct {
-	fence   audience
-	release audience // of a store or an atomic operation: what came before it is published with it
-	acquire audience // of a load or an atomic operation: what was published with the value is known after it
-	narrow  bool     // an atomic operation or a strong access that only threads of one block see as such
-	serial  bool     // a fence .sc
-	waits   bool     // mbarrier.test_wait and try_wait: it looks like an access that writes, and only reads
+	fence     audience
+	publishes bool     // of a fence: what came before it is published with later writes; not so fence.acquire
+	learns    bool     // of a fence: what was read before it is known after it; not so fence.release
+	release   audience // of a store or an atomic operation: what came before it is published with it
+	acquire   audience // of a load or an atomic operation: what was published with the value is known after it
+	narrow    bool     // an atomic operation or a strong access that only threads of one block see as such
+	serial    bool     // a fence .sc
+	waits     bool     // mbarrier.test_wait and try_wait: it looks like an access that writes, and only reads
 }
 
 // orderingOf reads the ordering of an instruction.
@@ -43,6 +45,7 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 	switch {
 	case in.Op == "membar" && !in.Has("proxy"), in.Op == "fence" && !in.Has("proxy") && !in.Has("mbarrier_init"):
 		o.fence, o.serial = scope, in.Op == "membar" || in.Has("sc")
+		o.publishes, o.learns = !in.Has("acquire"), !in.Has("release")
 	case arrivesAsync(in): // an arrival as that of mbarrier.arrive, made when the copies are done
 		o.release = everyBlock
 	case in.Op == "mbarrier": // scopes do not matter: those in the memory of a block have its threads only
@@ -431,20 +434,25 @@ func (r *blockRacing) publishes(w *warp, lane int) *clock {
 }
 
 // fence is for the active lanes: what they have read is known from now on, and what they did and know is published by
-// their next strong writes.
-func (r *blockRacing) fence(w *warp, to audience, serial bool) {
-	x := r.ofLanes(w.index)
+// their next strong writes. fence.acquire and fence.release do one of the two.
+func (r *blockRacing) fence(w *warp, o *ordering) {
+	x, to, serial := r.ofLanes(w.index), o.fence, o.serial
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
 		for i := range int(to) {
-			x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
-			x.pending[lane][i] = nil
+			if o.learns {
+				x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
+				x.pending[lane][i] = nil
+			}
 		}
 		if serial {
 			for i := range int(to) {
 				x.acquired[lane] = r.worker.join(x.acquired[lane], x.opposed[lane][i])
 				x.opposed[lane][i] = nil
 			}
+		}
+		if !o.publishes {
+			continue
 		}
 		own := r.publishes(w, lane)
 		for i := range int(to) {

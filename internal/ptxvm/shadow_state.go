@@ -239,8 +239,8 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 		x.arrivals(w, in)
 	}
 	if x.block.worker.race {
-		if to := in.facts.order.fence; to != nobody {
-			x.block.racing.fence(w, to, in.facts.order.serial)
+		if o := &in.facts.order; o.fence != nobody {
+			x.block.racing.fence(w, o)
 		}
 		if in.kind == together && in.src.Op == "bar" {
 			x.block.racing.meeting(w, w.mask)
