@@ -153,7 +153,6 @@ func (x *warpShadow) arrivals(w *warp, in *ins) {
 		for i := range x.landed {
 			x.landed[i].copied = true
 			x.block.racing.touch(w, in, &x.landed[i])
-			x.block.racing.tracked |= 1 << w.index
 		}
 	}
 	x.landed = x.landed[:0]

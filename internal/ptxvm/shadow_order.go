@@ -286,15 +286,31 @@ func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
 	}
 }
 
-// meeting is for lanes of a warp that wait for each other: bar.warp.sync.
+// mark says that a warp accesses memory that can be raced for.
+func (r *blockRacing) mark(w *warp) {
+	r.tracked |= 1 << w.index
+	r.recent |= 1 << w.index
+}
+
+// exit is for lanes that end. Where their warp has accessed nothing since all its lanes met, there is nothing that the
+// others have to know.
+func (r *blockRacing) exit(w *warp, lanes uint32) {
+	if r.gone != nil && r.recent>>w.index&1 == 0 {
+		r.gone[w.index] |= lanes
+	}
+}
+
+// meeting is for lanes of a warp that wait for each other: bar.warp.sync. Lanes that have ended since all of them met
+// last do not wait, and what they did is not ordered.
 func (r *blockRacing) meeting(w *warp, lanes uint32) {
 	i, now := w.index, r.worker.stamp
 	var known knowledge
 	r.gather(i, lanes, &known)
 	r.teach(i, lanes, &known)
-	if lanes == w.alive {
+	if lanes|r.gone[i] == w.first() {
 		r.rows[i] = r.row(r.rows[i])
 		r.rows[i][i] = now
+		r.recent &^= 1 << i
 		if x := r.lanes[i]; x != nil {
 			x.met = nil
 		}
@@ -394,7 +410,8 @@ func (b *blockShadow) barrier(at *barrierState) {
 		switch {
 		case here == 0:
 		case here == b.cta.warps[i].alive:
-			r.rows[i] = joined
+			r.rows[i], r.gone[i] = joined, b.cta.warps[i].first()&^here
+			r.recent &^= 1 << i
 			if x := r.lanes[i]; x != nil {
 				x.met = nil
 			}

@@ -270,7 +270,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 		r.settleReads()
 	}
 	me, v, later, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.later(w), mark(0)
-	r.tracked |= 1 << w.index
+	r.mark(w)
 	quiet := len(r.worker.released) == 0
 	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
@@ -312,7 +312,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
-	r.tracked |= 1 << w.index
+	r.mark(w)
 	if s.like&side != 0 && size == 4 && s.space != sharedSpace && w.mask == allLanes && r.firstWrites(w, in, s) {
 		return true
 	}

@@ -82,6 +82,8 @@ type blockRacing struct {
 	lanes    []*laneOrder
 	released map[wordKey]*released // of shared memory
 	tracked  uint32                // warps that have accessed something
+	recent   uint32                // those that have since all their lanes met
+	gone     []uint32              // lanes of a warp that have ended, and all others have behind them
 
 	repeats repeats
 	probe   touch // of racyReads and racyWrites
@@ -119,7 +121,7 @@ func newBlockRacing(b *blockShadow) blockRacing {
 		r.shared[i] = page{new(markColumn), new(markColumn), new(markColumn)}
 	}
 	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
-	r.none = make([]uint32, n)
+	r.none, r.gone = make([]uint32, n), make([]uint32, n)
 	if b.worker.racing.following != nil {
 		r.heard = make([][]followed, words)
 	}
@@ -143,8 +145,9 @@ func (r *blockRacing) reset(b *blockShadow) {
 	r.forgetReads()
 	r.forgetFollowed()
 	clear(r.lanes)
+	clear(r.gone)
 	clear(r.released)
-	r.tracked, r.pinned = 0, false
+	r.tracked, r.recent, r.pinned = 0, 0, false
 	r.block = uint32(b.cta.number) + 1
 	r.turn(r.block)
 	r.began = r.worker.stamp
@@ -243,7 +246,7 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if strong {
 		me |= strongMark
 	}
-	r.tracked |= 1 << w.index
+	r.mark(w)
 	if s := w.shadow; r.worker.following != nil && s.passed && f.rule == loads && r.worker.following.has(t) {
 		return
 	}

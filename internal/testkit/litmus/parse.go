@@ -23,7 +23,7 @@ import (
 //	  if lane < 2 {                                   } else {  and  } stand alone on their lines
 //	  fence.acq_rel.gpu      membar.gl
 //	  bar.sync 0 64          bar.arrive 1 64          bar.warp.sync 0x3
-//	  r = shfl q             r = ballot q             r = activemask
+//	  r = shfl q             r = ballot q             r = activemask           exit
 //	  cp.async s[lane] x[lane]    cp.async.commit     cp.async.wait 0
 //	exists r == 1 && [x] == 2                         an outcome; of a test of the checker
 
@@ -362,6 +362,7 @@ var fixedOps = map[string]func(*Stmt, []string) error{
 	"bar.warp.sync":   func(s *Stmt, a []string) error { return s.masked(OpWarpSync, a) },
 	"shfl":            func(s *Stmt, a []string) error { return s.exchange(OpShuffle, a) },
 	"ballot":          func(s *Stmt, a []string) error { return s.exchange(OpBallot, a) },
+	"exit":            func(s *Stmt, _ []string) error { s.Op = OpExit; return nil },
 	"activemask":      func(s *Stmt, _ []string) error { s.Op = OpActive; return nil },
 	"cp.async.commit": func(s *Stmt, _ []string) error { s.Op = OpCommit; return nil },
 	"cp.async.wait": func(s *Stmt, a []string) error {

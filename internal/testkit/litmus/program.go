@@ -95,6 +95,7 @@ const (
 	OpAsync
 	OpCommit
 	OpWaitGroup
+	OpExit
 )
 
 // Stmt is a statement.

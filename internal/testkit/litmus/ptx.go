@@ -169,7 +169,7 @@ func (w *writer) prologue() {
 
 func typeOf(width int) string { return fmt.Sprintf("u%d", 8*width) }
 
-// warp writes the code of one warp, and then what its registers hold.
+// warp writes the code of one warp.
 func (w *writer) warp(i int) {
 	c := &w.p.Warps[i]
 	w.put("$warp%d:", i)
@@ -178,6 +178,11 @@ func (w *writer) warp(i int) {
 		w.put("\tsetp.ge.u32 %%p%d, %%lane, %d;\n\t@%%p%d bra $exit;", p, c.Lanes, p)
 	}
 	w.body(c, c.Body)
+	w.results(c)
+}
+
+// results writes what the registers of a warp hold, and leaves the kernel.
+func (w *writer) results(c *Warp) {
 	var dests []string
 	each(c.Body, func(s *Stmt) {
 		if s.Dest != "" && !slices.Contains(dests, s.Dest) {
@@ -314,6 +319,8 @@ func (w *writer) stmt(c *Warp, s *Stmt) {
 		}
 	case OpWarpSync:
 		w.put("\tbar.warp.sync 0x%x;", s.Mask)
+	case OpExit:
+		w.results(c)
 	case OpShuffle, OpBallot, OpActive:
 		w.exchange(s, mask)
 	case OpAsync:

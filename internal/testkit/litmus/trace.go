@@ -321,6 +321,7 @@ type run struct {
 	regs    map[string]value
 	control set // reads that decided what is executed from here on
 	dead    bool
+	ended   bool    // it has left the kernel
 	spun    bool    // some loop has not seen at once what it waits for
 	groups  [][]int // committed asynchronous copies
 	pending []int   // those that are not
@@ -341,7 +342,7 @@ func (r *run) choose(n int) int {
 
 func (r *run) body(list []*Stmt) {
 	for _, s := range list {
-		if r.dead {
+		if r.dead || r.ended {
 			return
 		}
 		r.step(s)
@@ -378,6 +379,8 @@ func (r *run) step(s *Stmt) {
 		} else {
 			r.body(s.Else)
 		}
+	case OpExit:
+		r.ended = true
 	case OpShuffle, OpBallot, OpActive:
 		r.regs[s.Dest] = value{}
 	default:
