@@ -105,6 +105,7 @@ func (l *lowering) facts() {
 		in.facts.strong = in.mem != nil && isStrong(in.src)
 		p.copies = p.copies || in.copy != nil
 		p.proxies = p.proxies || in.copy != nil && in.src.Has("bulk") || in.wgmma != nil
+		p.partial, p.parts = p.partial || partial(in), p.parts || someMeet(in)
 		p.communicates = p.communicates || communicates(in)
 		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
 			in.run = exclusive(in.run)

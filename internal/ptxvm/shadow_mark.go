@@ -116,11 +116,15 @@ func (m mark) otherLane(lane int, bytes uint8, unit int) (int, bool) {
 
 // page is the states of pageWords words side by side. Of each word there are: its last writer; and reader and other,
 // reads since the last write that no synchronization orders after one another, or are ordered after all before: two of
-// different warps or blocks are enough, since whoever writes is unordered with at least one of them. Strong accesses
+// different warps or blocks are enough where they meet as a whole, since whoever writes is unordered with at least one of
+// them; where they do not there are more (overflow). Strong accesses
 // that write stand there, too, where writer is a weak one that not everybody has behind it.
 //
 // Columns come into being with their first mark. Most memory needs one or two: outputs have writers, inputs readers.
-type page struct{ writer, reader, other *markColumn }
+type page struct {
+	writer, reader, other *markColumn
+	overflows             *[pageWords]*overflow // see overflow; nil for none
+}
 
 // markColumn is the marks of one kind of the words of a page.
 type markColumn [pageWords]mark
@@ -157,6 +161,7 @@ func (c cell) next(words int) cell { return cell{c.page, c.at + uint32(words)} }
 type former struct {
 	mark
 	block uint32 // number + 1; 0 for no access
+	lanes uint32 // that the mark stands for; 0 where only the mark says it
 }
 
 // in is the instruction of a mark; nil where it is not known.

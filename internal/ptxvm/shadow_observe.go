@@ -28,6 +28,7 @@ func (r *blockRacing) observed(x *accessing, c cell, m mark) bool {
 			continue
 		}
 		by := r.former(z, shared)
+		by.lanes = c.lanes(z)
 		if m.strong() && (!r.alike(&old, &by) || c.replaced(p, m, z)) {
 			continue
 		}
@@ -40,7 +41,13 @@ func (r *blockRacing) observed(x *accessing, c cell, m mark) bool {
 }
 
 // kept are the accesses that a word remembers.
-func (c cell) kept() [columns]mark { return [columns]mark{c.writer(), c.reader(), c.other()} }
+func (c cell) kept() (list [columns + overflowSize]mark) {
+	list[0], list[1], list[2] = c.writer(), c.reader(), c.other()
+	if x := c.overflow(); x != nil {
+		copy(list[columns:], x.marks[:])
+	}
+	return list
+}
 
 // follows reports whether a strong access came after a strong write: lanes of one instruction come one after the other,
 // and the last one that writes is the writer.

@@ -171,9 +171,9 @@ func (r *blockRacing) former(m mark, shared bool) former {
 	case m == 0:
 		return former{}
 	case shared:
-		return former{m, r.block}
+		return former{mark: m, block: r.block}
 	}
-	return former{m, r.worker.blockOf(m.stamp())}
+	return former{mark: m, block: r.worker.blockOf(m.stamp())}
 }
 
 // mine reports whether the accesses of a stamp are of this block.
@@ -190,6 +190,9 @@ func (r *blockRacing) before(w *warp, lane int, f *former, bytes uint8) bool {
 		return true
 	}
 	x := r.lanes[w.index]
+	if f.lanes != 0 {
+		return r.allBefore(w, lane, f)
+	}
 	if f.block == r.block {
 		if f.warp() != w.index {
 			return f.stamp() <= r.rows[w.index][f.warp()] || x != nil && x.acquired[lane].knows(f)
@@ -571,7 +574,7 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch, at wordKey) {
 		p = &released{}
 		r.published(t, at, p)
 	}
-	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
+	me := former{mark: mark(w.index)<<warpAt | mark(t.lane)<<laneAt, block: r.block}
 	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" && in.src.Op != "cp" {
 		*p = released{serial: p.serial, block: p.block}
 	}

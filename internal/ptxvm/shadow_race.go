@@ -36,6 +36,8 @@ type racing struct {
 		known *Finding
 	}
 
+	overflows []overflow // to be taken
+
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
 
@@ -118,14 +120,14 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	words := (len(b.cta.shared) + 3) / 4
 	r.shared, r.released = make([]page, (words+pageWords-1)/pageWords), map[wordKey]*released{}
 	for i := range r.shared {
-		r.shared[i] = page{new(markColumn), new(markColumn), new(markColumn)}
+		r.shared[i] = page{writer: new(markColumn), reader: new(markColumn), other: new(markColumn)}
 	}
 	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
 	r.none, r.gone = make([]uint32, n), make([]uint32, n)
 	if b.worker.racing.following != nil {
 		r.heard = make([][]followed, words)
 	}
-	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products {
+	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products && !p.partial {
 		r.repeats.entries = make([]repeat, repeatCount)
 	}
 	return r
@@ -141,6 +143,7 @@ func (r *blockRacing) reset(b *blockShadow) {
 		clear(p.writer[:n])
 		clear(p.reader[:n])
 		clear(p.other[:n])
+		p.disperse(n)
 	}
 	r.forgetReads()
 	r.forgetFollowed()
@@ -181,7 +184,7 @@ func (r *blockRacing) cell(t *touch, word uint64) cell {
 func (r *blockRacing) page(buffer int, word uint64) *page {
 	p := &r.worker.pages[buffer][word/pageWords]
 	if p.writer == nil {
-		*p = page{&noMarks, &noMarks, &noMarks}
+		*p = page{writer: &noMarks, reader: &noMarks, other: &noMarks}
 	}
 	return p
 }
@@ -208,6 +211,9 @@ func (r *blockRacing) forget(c cell) {
 	}
 	if c.other() != 0 {
 		c.page.other[c.at%pageWords] = 0
+	}
+	if x := c.overflow(); x != nil {
+		*x = overflow{}
 	}
 }
 
@@ -309,6 +315,7 @@ func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, val
 		return nil
 	}
 	old := r.former(m, x.t.space == sharedSpace)
+	old.lanes = c.lanes(m)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
 		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || r.observed(x, c, m) {
 		return nil
@@ -371,6 +378,7 @@ func (r *blockRacing) write(x *accessing, c cell) {
 	if x.changed {
 		r.judge(x, c, c.reader(), "writes", "read", nil)
 		r.judge(x, c, c.other(), "writes", "read", nil)
+		r.judgeOverflow(x, c)
 	}
 	old := r.former(c.writer(), x.t.space == sharedSpace)
 	switch {
@@ -418,7 +426,7 @@ func (r *blockRacing) read(x *accessing, c cell) {
 	r.judge(x, c, c.writer(), "reads", "written", value)
 	r.judgeStrong(x, c, value)
 	if value != nil {
-		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{x.me, r.block}, value)
+		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{mark: x.me, block: r.block}, value)
 		return
 	}
 	r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
@@ -426,37 +434,49 @@ func (r *blockRacing) read(x *accessing, c cell) {
 
 // judgeStrong judges a read beside strong accesses, which may have written.
 func (r *blockRacing) judgeStrong(x *accessing, c cell, value *loaded) {
-	if (c.reader()|c.other())&strongMark == 0 {
-		return
-	}
 	for _, m := range []mark{c.reader(), c.other()} {
 		if m.strong() {
 			r.judge(x, c, m, "reads", "read", value)
 		}
 	}
+	if overflow := c.overflow(); overflow != nil {
+		for _, m := range overflow.marks {
+			if m.strong() {
+				r.judge(x, c, m, "reads", "read", value)
+			}
+		}
+	}
 }
 
-// enter makes an access one of the two that a cell remembers beside its writer. Size is that of the access of a lane.
+// enter makes an access one of the two that a cell remembers beside its writer, or moves one of them to its overflow.
+// Size is that of the access of a lane.
 func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 	if c.reader() == 0 {
 		r.setReader(c, me)
 		return
 	}
+	p := w.cta.grid.prog
 	if merged, ok := c.reader().with(me, size); ok {
+		if p.parts {
+			r.joinLanes(c, c.reader(), merged, me, 0)
+		}
 		r.setReader(c, merged)
 		return
 	}
 	switch {
 	case c.other().has(me):
+		if p.parts {
+			r.joinLanes(c, c.other(), c.other(), me, 1)
+		}
 	case r.again(me, c.reader(), shared):
 		r.setReader(c, me)
 	case r.again(me, c.other(), shared):
 		r.setOther(c, me)
 	case r.passed(w, c.reader(), shared):
-		r.setReader(c, me)
+		r.replaceReader(c, me, false)
+	case p.partial && r.enterOverflow(w, c, me, shared):
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
-		r.setOther(c, c.reader())
-		r.setReader(c, me)
+		r.replaceReader(c, me, true)
 	}
 }
 

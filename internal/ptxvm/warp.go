@@ -293,7 +293,9 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 }
 
 // first are the lanes that a warp begins with.
-func (w *warp) first() uint32 { return allLanes >> (warpSize - min(w.cta.grid.threads-w.index*warpSize, warpSize)) }
+func (w *warp) first() uint32 {
+	return allLanes >> (warpSize - min(w.cta.grid.threads-w.index*warpSize, warpSize))
+}
 
 // finish ends threads. It reports that the path does not go on at once: other paths may have become ready.
 func (w *warp) finish(i int, mask uint32) bool {
