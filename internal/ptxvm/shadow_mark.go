@@ -116,9 +116,9 @@ func (m mark) otherLane(lane int, bytes uint8, unit int) (int, bool) {
 
 // page is the states of pageWords words side by side. Of each word there are: its last writer; and reader and other,
 // reads since the last write that no synchronization orders after one another, or are ordered after all before: two of
-// different warps or blocks are enough where they meet as a whole, since whoever writes is unordered with at least one of
-// them; where they do not there are more (overflow). Strong accesses
-// that write stand there, too, where writer is a weak one that not everybody has behind it.
+// different warps or blocks are enough where they meet as a whole, since whoever writes is unordered with at least one
+// of them; where they do not there are more (overflow). Strong accesses that write stand there, too, where writer is a
+// weak one that not everybody has behind it.
 //
 // Columns come into being with their first mark. Most memory needs one or two: outputs have writers, inputs readers.
 type page struct {
@@ -198,6 +198,10 @@ func (p *Program) stores(m mark) bool {
 	in := p.marked(m)
 	return m.strong() && in != nil && in.facts.rule == stores
 }
+
+// signals reports whether an access is a strong load or store: words that have them are few, and who has observed what
+// decides.
+func (p *Program) signals(m mark) bool { return p.stores(m) || m.strong() && !p.writes(m) }
 
 // narrow reports whether a strong access is one for the threads of its block only.
 func (p *Program) narrow(m mark) bool {

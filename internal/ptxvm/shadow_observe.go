@@ -1,5 +1,7 @@
 package ptxvm
 
+import "slices"
+
 // This file implements observation (PTX ISA, "Causality Order"): a strong write is ordered before what comes after a
 // strong read of its value. The value may have passed through read-modify-writes, so who draws the last ticket of a
 // counter may reset it by a plain store.
@@ -22,6 +24,9 @@ func (r *blockRacing) observed(x *accessing, c cell, m mark) bool {
 	if m.strong() && !p.writes(m) || !m.strong() && m != c.writer() {
 		return false
 	}
+	if m.strong() && r.worker.blind[r.key(x.w, x.t, x.t.offset/4+uint64(x.word))] {
+		return true
+	}
 	old := r.former(m, shared)
 	for _, z := range c.kept() {
 		if z == m || !p.observes(z) || m.strong() && !c.follows(z, m) {
@@ -34,6 +39,31 @@ func (r *blockRacing) observed(x *accessing, c cell, m mark) bool {
 		}
 		if by.block == r.block && z.warp() == x.w.index && z.shape() == someLanes || // this lane may be one of them
 			r.before(x.w, x.t.lane, &by, x.me.bytes()) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgets reports whether a word has no room for a strong read, or has to forget one for it: without it a write would
+// look as if nobody had observed it.
+func (r *blockRacing) forgets(x *accessing, c cell) bool {
+	shared := x.t.space == sharedSpace
+	free := func(m mark) bool {
+		_, joins := m.with(x.me, x.in.size())
+		return m == 0 || joins || m.has(x.me) || r.again(x.me, m, shared) || r.passed(x.w, m, shared)
+	}
+	if free(c.reader()) || free(c.other()) {
+		return false
+	}
+	of := c.overflow()
+	return of != nil && !slices.ContainsFunc(of.marks[:], free)
+}
+
+// seen reports whether another thread has read what a strong write left in a word, or may have.
+func (c cell) seen(p *Program, m mark) bool {
+	for _, z := range c.kept() {
+		if z != m && p.observes(z) && c.follows(z, m) && (z^m)&(31<<laneAt|31<<warpAt) != 0 {
 			return true
 		}
 	}

@@ -4,8 +4,9 @@ import "math/bits"
 
 // This file implements what words remember beyond three accesses. Where blocks meet as a whole, who writes is unordered
 // with one of any two others that no synchronization orders, so two are enough. Barriers of some warps, and release and
-// acquire, order a writer with some of those before it and not with others: the words of kernels that have them remember
-// more. Where masks of bar.warp.sync leave lanes out, words also remember which lanes a mark stands for.
+// acquire, order a writer with some of those before it and not with others: words of kernels that have them remember
+// more, and so do words with strong loads and stores. Where masks of bar.warp.sync leave lanes out, words also remember
+// which lanes a mark stands for.
 
 // overflowSize is how many more accesses there are: with reader and other, those of the eight warps of most blocks.
 const overflowSize = 6
@@ -51,6 +52,9 @@ func (c cell) overflow() *overflow {
 
 // strong reports whether some of the accesses are strong.
 func (x *overflow) strong() bool {
+	if x == nil {
+		return false
+	}
 	all := mark(0)
 	for _, m := range x.marks {
 		all |= m
@@ -160,7 +164,8 @@ func (r *blockRacing) enterOverflow(w *warp, c cell, me mark, shared bool) bool 
 		return true
 	}
 	for i, m := range x.marks {
-		if m == 0 || r.superseded(m, old, x.lanes[2+i], x.lanes[0], shared) || r.passed(w, m, shared) {
+		if m == 0 || r.again(me, m, shared) || r.superseded(m, old, x.lanes[2+i], x.lanes[0], shared) ||
+			r.passed(w, m, shared) {
 			x.marks[i], x.lanes[2+i] = old, x.lanes[0]
 			r.replaceReader(c, me, false)
 			return true
@@ -169,8 +174,8 @@ func (r *blockRacing) enterOverflow(w *warp, c cell, me mark, shared bool) bool 
 	return false
 }
 
-// superseded reports whether the lanes of an access have made it once more: who is not ordered after the first one is not
-// ordered after the second one either.
+// superseded reports whether the lanes of an access have made it once more: who is not ordered after the first one is
+// not ordered after the second one either.
 func (r *blockRacing) superseded(old, now mark, oldLanes, nowLanes uint32, shared bool) bool {
 	lanes := func(m mark, known uint32) uint32 {
 		switch m.shape() {
@@ -184,7 +189,7 @@ func (r *blockRacing) superseded(old, now mark, oldLanes, nowLanes uint32, share
 	first, second := lanes(old, oldLanes), lanes(now, nowLanes)
 	return first != 0 && first&^second == 0 && old.warp() == now.warp() && old.bytes()&^now.bytes() == 0 &&
 		old.strong() == now.strong() && (!old.strong() || old.instr() == now.instr()) &&
-		(shared || r.mine(old.stamp()) && r.mine(now.stamp()))
+		(shared || r.worker.blockOf(old.stamp()) == r.worker.blockOf(now.stamp()))
 }
 
 // judgeOverflow judges a write beside the overflow of its word.

@@ -296,12 +296,9 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 			switch {
 			case reader == 0:
 				p.reader[word] = mine
-			case !quiet || (reader|other)&strongMark != 0:
+			case !quiet || (reader|other)&strongMark != 0 || p.overflows != nil && (cell{p, word}).overflow().strong():
 				return false
 			case partial:
-				if x := (cell{p, word}).overflow(); x != nil && x.strong() {
-					return false
-				}
 				r.enter(w, cell{p, word}, mine, size, shared)
 			case reader.has(mine), other.has(mine): // one more of them
 			case !shared || reader < later || (reader^mine)&turnMask == 0 || (other^mine)&turnMask == 0:
@@ -384,7 +381,7 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 			if (writer|reader|other)&strongMark != 0 {
 				return false
 			}
-			if p.overflows != nil && p.overflows[word] != nil && !r.overflowBefore(w, lane, p.overflows[word], later, shared, bytes) {
+			if x := (cell{p, word}).overflow(); x != nil && !r.overflowBefore(w, lane, x, later, shared, bytes) {
 				return false
 			}
 			if newest := max(writer, reader, other); newest == 0 || shared && newest < later {

@@ -27,6 +27,7 @@ type racing struct {
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	released map[wordKey]*released // of buffers
+	blind    map[wordKey]bool      // words of which strong reads were forgotten: see observed
 	widths   uint32                // sizes of elements that something was published with
 	clocks   int                   // that were made
 	coarse   *clock                // the last one where there were too many
@@ -97,7 +98,7 @@ type blockRacing struct {
 }
 
 func newRacing(g *grid) racing {
-	r := racing{grid: g, pairs: map[[2]int32]*Finding{}, released: map[wordKey]*released{}}
+	r := racing{grid: g, pairs: map[[2]int32]*Finding{}, released: map[wordKey]*released{}, blind: map[wordKey]bool{}}
 	if g.follows != nil {
 		r.following = &following{suspects: g.follows, reads: map[wordKey][]followed{}}
 	}
@@ -402,14 +403,15 @@ func (in *ins) size() int {
 
 // enterStrong enters a strong write. It replaces a strong writer, and a weak one that everybody who can reach the word
 // has behind it; else it stands beside it. What a store replaces, or what replaces a store, is kept though it is
-// ordered: who has observed the one has not observed the other.
+// ordered, unless somebody has seen it: who has observed the one has not observed the other.
 func (r *blockRacing) enterStrong(x *accessing, c cell, old *former) {
 	p := r.worker.grid.prog
 	switch {
 	case c.writer() == 0, x.t.space == sharedSpace && c.writer().stamp() <= slices.Min(r.safe):
 		r.setWriter(c, x.me)
 	case old.strong():
-		if x.in.facts.rule == stores || p.stores(old.mark) || !r.before(x.w, x.t.lane, old, x.me.bytes()) {
+		kept := (x.in.facts.rule == stores || p.stores(old.mark)) && !c.seen(p, old.mark)
+		if kept || !r.before(x.w, x.t.lane, old, x.me.bytes()) {
 			r.enter(x.w, c, c.writer(), x.in.size(), x.t.space == sharedSpace)
 		}
 		r.setWriter(c, x.me)
@@ -427,7 +429,12 @@ func (r *blockRacing) read(x *accessing, c cell) {
 	r.judgeStrong(x, c, value)
 	if value != nil {
 		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{mark: x.me, block: r.block}, value)
-		return
+		if !x.me.strong() {
+			return
+		}
+	}
+	if x.me.strong() && r.forgets(x, c) {
+		r.worker.blind[r.key(x.w, x.t, x.t.offset/4+uint64(x.word))] = true
 	}
 	r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
 }
@@ -474,18 +481,18 @@ func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 		r.setOther(c, me)
 	case r.passed(w, c.reader(), shared):
 		r.replaceReader(c, me, false)
-	case p.partial && r.enterOverflow(w, c, me, shared):
+	case (p.partial || p.signals(me)) && r.enterOverflow(w, c, me, shared):
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
 		r.replaceReader(c, me, true)
 	}
 }
 
-// again reports whether a strong store is a later one of the same thread.
+// again reports whether a strong load or store is a later one of the same thread.
 func (r *blockRacing) again(me, old mark, shared bool) bool {
 	const place = strongMark | shapeMask | bytesMask | 31<<laneAt | 31<<warpAt
 	p := r.worker.grid.prog
-	return me.strong() && (me^old)&place == 0 && me.shape() == oneLane && p.stores(me) && p.stores(old) &&
-		(shared || r.mine(old.stamp()) && r.mine(me.stamp()))
+	return me.strong() && (me^old)&place == 0 && me.shape() == oneLane && p.stores(me) == p.stores(old) &&
+		p.writes(me) == p.writes(old) && p.signals(me) && (shared || r.mine(old.stamp()) && r.mine(me.stamp()))
 }
 
 // passed reports whether an access is ordered before all that the lanes of a warp do now.
