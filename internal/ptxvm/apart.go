@@ -114,7 +114,7 @@ func (p *Program) overlapping(pages []*page) bool {
 			}
 			there++
 			written = written || c.writer() != 0
-			for _, m := range [...]mark{c.writer(), c.reader(), c.other()} {
+			for _, m := range c.kept() {
 				if m == 0 {
 					continue
 				}

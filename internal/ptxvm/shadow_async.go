@@ -113,7 +113,7 @@ func (x *warpShadow) arrive(lane int, to uint64, data []byte, judged bool) {
 // hazards judges the accesses of an instruction.
 func (x *warpShadow) hazards(w *warp, in *ins) {
 	b := x.block
-	if in.facts.strong {
+	if in.facts.strong || in.src.Op == "mbarrier" {
 		b.proxy.sync()
 	}
 	for i := range x.touches {
@@ -146,14 +146,16 @@ func (x *warpShadow) hazards(w *warp, in *ins) {
 	}
 }
 
-// arrivals hands what has landed to the check for races. Only waiting for groups of one's own makes a thread the
-// writer: barriers in memory order what they deliver for everybody who waits there.
+// arrivals hands what has landed to the check for races. Waiting for groups of one's own makes a thread the writer, and
+// so does an arrival in their place, which publishes them. Barriers in memory order what bulk copies deliver for
+// everybody who waits there.
 func (x *warpShadow) arrivals(w *warp, in *ins) {
-	waits := in.src.Op == "cp" && !in.src.Has("bulk") && (in.src.Has("wait_group") || in.src.Has("wait_all"))
+	waits := in.src.Op == "cp" && !in.src.Has("bulk") &&
+		(in.src.Has("wait_group") || in.src.Has("wait_all") || arrivesAsync(in.src))
 	if waits && x.block.worker.race {
 		for i := range x.landed {
+			x.landed[i].copied = true
 			x.block.racing.touch(w, in, &x.landed[i])
-			x.block.racing.tracked |= 1 << w.index
 		}
 	}
 	x.landed = x.landed[:0]

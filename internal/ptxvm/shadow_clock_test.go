@@ -46,7 +46,7 @@ func TestClocks(t *testing.T) {
 				j, x := random.IntN(threads), random.IntN(threads)
 				key := threadKey(uint32(x/16+1), x/8%2, x%8)
 				for _, stamp := range []uint32{1, max(want[j][key], 1), want[j][key] + 1} {
-					f := former{mark(stamp)<<stampAt | mark(x/8%2)<<warpAt | mark(x%8)<<laneAt, uint32(x/16 + 1)}
+					f := former{mark: mark(stamp)<<stampAt | mark(x/8%2)<<warpAt | mark(x%8)<<laneAt, block: uint32(x/16 + 1)}
 					if got, is := own[j].knows(&f), stamp <= want[j][key]; got != is {
 						t.Fatalf("%d words, turn %d: knows(thread %d, stamp %d) = %v, want %v", words, turn, x, stamp, got, is)
 					}

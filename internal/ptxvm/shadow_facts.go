@@ -102,12 +102,10 @@ func (l *lowering) facts() {
 		in.facts.order = orderingOf(in.src)
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
 		in.exits = in.kind == branch && p.ends(in.target)
-		if in.src.Op == "atom" || in.src.Op == "red" || in.src.Op == "mbarrier" || in.src.Has("volatile") ||
-			in.src.Has("relaxed") || in.src.Has("acquire") || in.src.Has("release") {
-			in.facts.strong = in.mem != nil
-		}
+		in.facts.strong = in.mem != nil && isStrong(in.src)
 		p.copies = p.copies || in.copy != nil
 		p.proxies = p.proxies || in.copy != nil && in.src.Has("bulk") || in.wgmma != nil
+		p.partial, p.parts = p.partial || partial(in), p.parts || someMeet(in)
 		p.communicates = p.communicates || communicates(in)
 		if in.facts.rule == updates && in.mem != nil && in.mem.space != sharedSpace && in.run != nil {
 			in.run = exclusive(in.run)
@@ -119,6 +117,18 @@ func (l *lowering) facts() {
 	}
 	p.guesses()
 	p.choices()
+}
+
+// isStrong reports whether an access may meet others without an order (PTX ISA, "Memory Consistency Model"). Making a
+// barrier and taking it away are plain writes of its bytes: others come to it after they were told of it.
+func isStrong(in *ptx.Instr) bool {
+	switch in.Op {
+	case "atom", "red":
+		return true
+	case "mbarrier":
+		return !in.Has("init") && !in.Has("inval")
+	}
+	return arrivesAsync(in) || in.Has("volatile") || in.Has("relaxed") || in.Has("acquire") || in.Has("release")
 }
 
 // guesses marks loads whose value goes to the operand of atom.cas that is compared.

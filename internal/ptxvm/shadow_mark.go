@@ -116,11 +116,15 @@ func (m mark) otherLane(lane int, bytes uint8, unit int) (int, bool) {
 
 // page is the states of pageWords words side by side. Of each word there are: its last writer; and reader and other,
 // reads since the last write that no synchronization orders after one another, or are ordered after all before: two of
-// different warps or blocks are enough, since whoever writes is unordered with at least one of them. Strong accesses
-// that write stand there, too, where writer is a weak one that not everybody has behind it.
+// different warps or blocks are enough where they meet as a whole, since whoever writes is unordered with at least one
+// of them; where they do not there are more (overflow). Strong accesses that write stand there, too, where writer is a
+// weak one that not everybody has behind it.
 //
 // Columns come into being with their first mark. Most memory needs one or two: outputs have writers, inputs readers.
-type page struct{ writer, reader, other *markColumn }
+type page struct {
+	writer, reader, other *markColumn
+	overflows             *[pageWords]*overflow // see overflow; nil for none
+}
 
 // markColumn is the marks of one kind of the words of a page.
 type markColumn [pageWords]mark
@@ -157,6 +161,7 @@ func (c cell) next(words int) cell { return cell{c.page, c.at + uint32(words)} }
 type former struct {
 	mark
 	block uint32 // number + 1; 0 for no access
+	lanes uint32 // that the mark stands for; 0 where only the mark says it
 }
 
 // in is the instruction of a mark; nil where it is not known.
@@ -180,6 +185,23 @@ func (p *Program) writes(m mark) bool {
 	in := p.marked(m)
 	return in != nil && in.facts.rule != loads && !in.facts.order.waits
 }
+
+// observes reports whether a strong access gives its thread the value that it reads. A red does not: in which order
+// several of them came depends on the execution.
+func (p *Program) observes(m mark) bool {
+	in := p.marked(m)
+	return m.strong() && in != nil && (in.facts.rule == loads || in.facts.rule == updates && in.src.Op != "red")
+}
+
+// stores reports whether a strong access is a store, and not an atomic operation.
+func (p *Program) stores(m mark) bool {
+	in := p.marked(m)
+	return m.strong() && in != nil && in.facts.rule == stores
+}
+
+// signals reports whether an access is a strong load or store: words that have them are few, and who has observed what
+// decides.
+func (p *Program) signals(m mark) bool { return p.stores(m) || m.strong() && !p.writes(m) }
 
 // narrow reports whether a strong access is one for the threads of its block only.
 func (p *Program) narrow(m mark) bool {

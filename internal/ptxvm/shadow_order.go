@@ -26,12 +26,14 @@ const (
 
 // ordering is how an instruction orders accesses.
 type ordering struct {
-	fence   audience
-	release audience // of a store or an atomic operation: what came before it is published with it
-	acquire audience // of a load or an atomic operation: what was published with the value is known after it
-	narrow  bool     // an atomic operation or a strong access that only threads of one block see as such
-	serial  bool     // a fence .sc
-	waits   bool     // mbarrier.test_wait and try_wait: it looks like an access that writes, and only reads
+	fence     audience
+	publishes bool     // of a fence: what came before it is published with later writes; not so fence.acquire
+	learns    bool     // of a fence: what was read before it is known after it; not so fence.release
+	release   audience // of a store or an atomic operation: what came before it is published with it
+	acquire   audience // of a load or an atomic operation: what was published with the value is known after it
+	narrow    bool     // an atomic operation or a strong access that only threads of one block see as such
+	serial    bool     // a fence .sc
+	waits     bool     // mbarrier.test_wait and try_wait: it looks like an access that writes, and only reads
 }
 
 // orderingOf reads the ordering of an instruction.
@@ -43,9 +45,17 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 	switch {
 	case in.Op == "membar" && !in.Has("proxy"), in.Op == "fence" && !in.Has("proxy") && !in.Has("mbarrier_init"):
 		o.fence, o.serial = scope, in.Op == "membar" || in.Has("sc")
-	case in.Op == "mbarrier": // made for this; relaxed forms are taken to order, too
-		o.release, o.acquire = everyBlock, everyBlock
+		o.publishes, o.learns = !in.Has("acquire"), !in.Has("release")
+	case arrivesAsync(in): // an arrival as that of mbarrier.arrive, made when the copies are done
+		o.release = everyBlock
+	case in.Op == "mbarrier": // scopes do not matter: those in the memory of a block have its threads only
 		o.waits = in.Has("test_wait") || in.Has("try_wait")
+		if arrives := in.Has("arrive") || in.Has("arrive_drop"); arrives && !in.Has("relaxed") {
+			o.release = everyBlock
+		}
+		if o.waits && !in.Has("relaxed") {
+			o.acquire = everyBlock
+		}
 	default:
 		if in.Has("release") || in.Has("acq_rel") {
 			o.release = scope
@@ -58,6 +68,9 @@ func orderingOf(in *ptx.Instr) (o ordering) {
 		in.Has("acquire"))
 	return o
 }
+
+// arrivesAsync reports whether an instruction is cp.async.mbarrier.arrive.
+func arrivesAsync(in *ptx.Instr) bool { return in.Op == "cp" && in.Has("mbarrier") && in.Has("arrive") }
 
 // laneOrder is what the lanes of a warp know beyond their warp.
 type laneOrder struct {
@@ -86,10 +99,13 @@ type acquiring struct {
 
 // knowledge is what threads exchange at a barrier, beyond rows. All fence.sc operations have one order (PTX ISA,
 // "Fence-SC"), so a thread that passes a barrier after the fence of another thread publishes what came before that
-// fence, too: __threadfence() by all threads, then __syncthreads(), then an atomic operation by one of them.
+// fence, too: __threadfence() by all threads, then __syncthreads(), then an atomic operation by one of them. So does a
+// fence after a barrier stand behind the fences that others saw before it: one thread reads the counter, then
+// __syncthreads(), then __threadfence() by all threads.
 type knowledge struct {
 	acquired *clock
 	serial   [2]*clock
+	opposed  [2]*clock
 }
 
 // released is what was published with the value of a word.
@@ -155,9 +171,9 @@ func (r *blockRacing) former(m mark, shared bool) former {
 	case m == 0:
 		return former{}
 	case shared:
-		return former{m, r.block}
+		return former{mark: m, block: r.block}
 	}
-	return former{m, r.worker.blockOf(m.stamp())}
+	return former{mark: m, block: r.worker.blockOf(m.stamp())}
 }
 
 // mine reports whether the accesses of a stamp are of this block.
@@ -174,6 +190,9 @@ func (r *blockRacing) before(w *warp, lane int, f *former, bytes uint8) bool {
 		return true
 	}
 	x := r.lanes[w.index]
+	if f.lanes != 0 {
+		return r.allBefore(w, lane, f)
+	}
 	if f.block == r.block {
 		if f.warp() != w.index {
 			return f.stamp() <= r.rows[w.index][f.warp()] || x != nil && x.acquired[lane].knows(f)
@@ -253,11 +272,12 @@ func (r *blockRacing) gather(warp int, lanes uint32, k *knowledge) {
 		k.acquired = r.worker.join(k.acquired, x.acquired[lane])
 		for i := range k.serial {
 			k.serial[i] = r.worker.join(k.serial[i], x.serial[lane][i])
+			k.opposed[i] = r.worker.join(k.opposed[i], x.opposed[lane][i])
 		}
 	}
 }
 
-// teach lets lanes know what others know.
+// teach lets lanes know what others know, which they gathered with them: theirs is part of it.
 func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
 	if *k == (knowledge{}) {
 		return
@@ -265,22 +285,35 @@ func (r *blockRacing) teach(warp int, lanes uint32, k *knowledge) {
 	x := r.ofLanes(warp)
 	for m := lanes; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
-		x.acquired[lane] = r.worker.join(x.acquired[lane], k.acquired)
-		for i := range k.serial {
-			x.serial[lane][i] = r.worker.join(x.serial[lane][i], k.serial[i])
-		}
+		x.acquired[lane], x.serial[lane], x.opposed[lane] = k.acquired, k.serial, k.opposed
 	}
 }
 
-// meeting is for lanes of a warp that wait for each other: bar.warp.sync.
+// mark says that a warp accesses memory that can be raced for.
+func (r *blockRacing) mark(w *warp) {
+	r.tracked |= 1 << w.index
+	r.recent |= 1 << w.index
+}
+
+// exit is for lanes that end. Where their warp has accessed nothing since all its lanes met, there is nothing that the
+// others have to know.
+func (r *blockRacing) exit(w *warp, lanes uint32) {
+	if r.gone != nil && r.recent>>w.index&1 == 0 {
+		r.gone[w.index] |= lanes
+	}
+}
+
+// meeting is for lanes of a warp that wait for each other: bar.warp.sync. Lanes that have ended since all of them met
+// last do not wait, and what they did is not ordered.
 func (r *blockRacing) meeting(w *warp, lanes uint32) {
 	i, now := w.index, r.worker.stamp
 	var known knowledge
 	r.gather(i, lanes, &known)
 	r.teach(i, lanes, &known)
-	if lanes == w.alive {
+	if lanes|r.gone[i] == w.first() {
 		r.rows[i] = r.row(r.rows[i])
 		r.rows[i][i] = now
+		r.recent &^= 1 << i
 		if x := r.lanes[i]; x != nil {
 			x.met = nil
 		}
@@ -380,7 +413,8 @@ func (b *blockShadow) barrier(at *barrierState) {
 		switch {
 		case here == 0:
 		case here == b.cta.warps[i].alive:
-			r.rows[i] = joined
+			r.rows[i], r.gone[i] = joined, b.cta.warps[i].first()&^here
+			r.recent &^= 1 << i
 			if x := r.lanes[i]; x != nil {
 				x.met = nil
 			}
@@ -420,20 +454,25 @@ func (r *blockRacing) publishes(w *warp, lane int) *clock {
 }
 
 // fence is for the active lanes: what they have read is known from now on, and what they did and know is published by
-// their next strong writes.
-func (r *blockRacing) fence(w *warp, to audience, serial bool) {
-	x := r.ofLanes(w.index)
+// their next strong writes. fence.acquire and fence.release do one of the two.
+func (r *blockRacing) fence(w *warp, o *ordering) {
+	x, to, serial := r.ofLanes(w.index), o.fence, o.serial
 	for m := w.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m)
 		for i := range int(to) {
-			x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
-			x.pending[lane][i] = nil
+			if o.learns {
+				x.acquired[lane] = r.worker.join(x.acquired[lane], x.pending[lane][i])
+				x.pending[lane][i] = nil
+			}
 		}
 		if serial {
 			for i := range int(to) {
 				x.acquired[lane] = r.worker.join(x.acquired[lane], x.opposed[lane][i])
 				x.opposed[lane][i] = nil
 			}
+		}
+		if !o.publishes {
+			continue
 		}
 		own := r.publishes(w, lane)
 		for i := range int(to) {
@@ -446,10 +485,17 @@ func (r *blockRacing) fence(w *warp, to audience, serial bool) {
 	r.worker.tick()
 }
 
-// acquire lets a lane know of what was published with the value that it reads by a strong access.
-func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
-	p := r.releasedAt(w, t)
-	if p == nil || in.facts.rule == stores || in.src.Op == "red" {
+// receive is for an element that a lane accesses by a strong access.
+func (r *blockRacing) receive(w *warp, in *ins, t *touch, at wordKey) {
+	r.acquire(w, in, t, at)
+	r.oppose(w, t, at)
+}
+
+// acquire lets a lane know of what was published with the value that it reads by a strong access. Who asks for a phase
+// that is not complete learns nothing.
+func (r *blockRacing) acquire(w *warp, in *ins, t *touch, at wordKey) {
+	p := r.releases(t)[at]
+	if p == nil || in.facts.rule == stores || in.src.Op == "red" || in.facts.order.waits && w.get(in.d, t.lane) == 0 {
 		return
 	}
 	x, o, order := r.ofLanes(w.index), &in.facts.order, r.worker
@@ -475,8 +521,8 @@ func (r *blockRacing) acquire(w *warp, in *ins, t *touch) {
 }
 
 // oppose is for the fences .sc before and after a strong access.
-func (r *blockRacing) oppose(w *warp, t *touch) {
-	p, x := r.releasedAt(w, t), r.lanes[w.index]
+func (r *blockRacing) oppose(w *warp, t *touch, at wordKey) {
+	p, x := r.releases(t)[at], r.lanes[w.index]
 	if x != nil && p != nil && x.last[t.lane] == (opposing{p, x.serial[t.lane], p.serial}) {
 		return
 	}
@@ -492,7 +538,7 @@ func (r *blockRacing) oppose(w *warp, t *touch) {
 	}
 	if p == nil {
 		p = &released{}
-		r.releases(t)[r.key(w, t, t.offset/4)] = p
+		r.published(t, at, p)
 	}
 	if p.block != r.block {
 		p.block, p.narrow, p.serial[0] = r.block, nil, nil
@@ -505,7 +551,7 @@ func (r *blockRacing) oppose(w *warp, t *touch) {
 
 // publish is for a lane that writes by a strong access: what it releases stays with the word until a write of another
 // thread that is no atomic operation (PTX ISA, "Release and Acquire Patterns").
-func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
+func (r *blockRacing) publish(w *warp, in *ins, t *touch, at wordKey) {
 	var wide, narrow *clock
 	switch o := &in.facts.order; {
 	case o.release > nobody:
@@ -520,16 +566,16 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 			wide = r.worker.join(x.fenced[t.lane][1], x.serial[t.lane][1])
 		}
 	}
-	p := r.releasedAt(w, t)
+	p := r.releases(t)[at]
 	if p == nil {
 		if narrow == nil && wide == nil {
 			return
 		}
 		p = &released{}
-		r.releases(t)[r.key(w, t, t.offset/4)] = p
+		r.published(t, at, p)
 	}
-	me := former{mark(w.index)<<warpAt | mark(t.lane)<<laneAt, r.block}
-	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" {
+	me := former{mark: mark(w.index)<<warpAt | mark(t.lane)<<laneAt, block: r.block}
+	if in.facts.rule != updates && p.by != me && in.src.Op != "mbarrier" && in.src.Op != "cp" {
 		*p = released{serial: p.serial, block: p.block}
 	}
 	p.by = me
@@ -543,7 +589,7 @@ func (r *blockRacing) publish(w *warp, in *ins, t *touch) {
 	}
 }
 
-// releases are those of the memory of an access: words of shared memory are forgotten with their block.
+// releases are those of the memory of an access, by element: words of shared memory are forgotten with their block.
 func (r *blockRacing) releases(t *touch) map[wordKey]*released {
 	if t.space == sharedSpace {
 		return r.released
@@ -551,11 +597,39 @@ func (r *blockRacing) releases(t *touch) map[wordKey]*released {
 	return r.worker.released
 }
 
-// releasedAt is what was published with the word of an access; nil for nothing.
-func (r *blockRacing) releasedAt(w *warp, t *touch) *released {
+// published adds an element to those that something was published with.
+func (r *blockRacing) published(t *touch, at wordKey, p *released) {
+	r.releases(t)[at] = p
+	r.worker.widths |= uint32(at.word & elementSizes)
+}
+
+// elementSizes are the low bits of an element's number; its offset lies above.
+const elementSizes = 31
+
+// element is the key of an element of an access. Who reads other bytes, or more of them, does not read it (PTX ISA,
+// "Morally Strong Operations"), so its size is part of it.
+func (r *blockRacing) element(w *warp, t *touch, i, size int) wordKey {
+	return r.key(w, t, (t.offset+uint64(i*size))<<5|uint64(size))
+}
+
+// elements calls visit for the elements of a strong access: those of a vector are accesses of their own.
+func (r *blockRacing) elements(w *warp, in *ins, t *touch, visit func(w *warp, in *ins, t *touch, at wordKey)) {
+	size := in.mem.size
+	for i := range len(t.data) / size {
+		visit(w, in, t, r.element(w, t, i, size))
+	}
+}
+
+// unpublish is for plain writes of bytes of a word: nobody reads what was published there any more.
+func (r *blockRacing) unpublish(w *warp, t *touch, from uint64, n int) {
 	list := r.releases(t)
 	if len(list) == 0 {
-		return nil
+		return
 	}
-	return list[r.key(w, t, t.offset/4)]
+	for sizes := r.worker.widths; sizes != 0; sizes &= sizes - 1 {
+		size := uint64(sizes & -sizes)
+		for at := from &^ (size - 1); at < from+uint64(n); at += size {
+			delete(list, r.key(w, t, at<<5|size))
+		}
+	}
 }

@@ -93,7 +93,9 @@ func (x *warpShadow) quickRows(w *warp, in *ins, s *sweep) bool {
 // quickSweep judges the memory of a load.
 func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 	checks := x.block.worker
-	s.all, s.shares = s.lanes(w)
+	if s.all, s.shares = s.lanes(w); w.cta.grid.prog.parts && checks.race {
+		s.all, s.shares = w.mask, 0
+	}
 	if checks.uninit && !x.sweptDefined(w, s, size) ||
 		checks.async && s.space == sharedSpace && !s.none(w, x.block.arriving, size) {
 		return false
@@ -270,8 +272,8 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 		r.settleReads()
 	}
 	me, v, later, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.later(w), mark(0)
-	r.tracked |= 1 << w.index
-	quiet := len(r.worker.released) == 0
+	r.mark(w)
+	quiet, partial := len(r.worker.released) == 0, w.cta.grid.prog.partial
 	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
@@ -294,8 +296,10 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 			switch {
 			case reader == 0:
 				p.reader[word] = mine
-			case !quiet || (reader|other)&strongMark != 0:
+			case !quiet || (reader|other)&strongMark != 0 || p.overflows != nil && (cell{p, word}).overflow().strong():
 				return false
+			case partial:
+				r.enter(w, cell{p, word}, mine, size, shared)
 			case reader.has(mine), other.has(mine): // one more of them
 			case !shared || reader < later || (reader^mine)&turnMask == 0 || (other^mine)&turnMask == 0:
 				r.enter(w, cell{p, word}, mine, size, shared)
@@ -312,7 +316,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 
 // writes enters writes of all active lanes if everything before is ordered before them, and else nothing.
 func (r *blockRacing) writes(w *warp, in *ins, s *sweep, size int) bool {
-	r.tracked |= 1 << w.index
+	r.mark(w)
 	if s.like&side != 0 && size == 4 && s.space != sharedSpace && w.mask == allLanes && r.firstWrites(w, in, s) {
 		return true
 	}
@@ -375,6 +379,9 @@ func (r *blockRacing) ordered(w *warp, s *sweep, size int) bool {
 			word := (first.at + uint32(i)) % pageWords
 			writer, reader, other := p.writer[word], p.reader[word], p.other[word]
 			if (writer|reader|other)&strongMark != 0 {
+				return false
+			}
+			if x := (cell{p, word}).overflow(); x != nil && !r.overflowBefore(w, lane, x, later, shared, bytes) {
 				return false
 			}
 			if newest := max(writer, reader, other); newest == 0 || shared && newest < later {

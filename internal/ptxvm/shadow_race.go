@@ -27,6 +27,8 @@ type racing struct {
 	pairs map[[2]int32]*Finding // by the instructions that race, the lower one first
 
 	released map[wordKey]*released // of buffers
+	blind    map[wordKey]bool      // words of which strong reads were forgotten: see observed
+	widths   uint32                // sizes of elements that something was published with
 	clocks   int                   // that were made
 	coarse   *clock                // the last one where there were too many
 
@@ -34,6 +36,8 @@ type racing struct {
 		pair  [2]int32
 		known *Finding
 	}
+
+	overflows []overflow // to be taken
 
 	suspects  suspects   // memory in which loads race
 	following *following // nil where nobody asks whether loads that race are used
@@ -81,6 +85,8 @@ type blockRacing struct {
 	lanes    []*laneOrder
 	released map[wordKey]*released // of shared memory
 	tracked  uint32                // warps that have accessed something
+	recent   uint32                // those that have since all their lanes met
+	gone     []uint32              // lanes of a warp that have ended, and all others have behind them
 
 	repeats repeats
 	probe   touch // of racyReads and racyWrites
@@ -92,7 +98,7 @@ type blockRacing struct {
 }
 
 func newRacing(g *grid) racing {
-	r := racing{grid: g, pairs: map[[2]int32]*Finding{}, released: map[wordKey]*released{}}
+	r := racing{grid: g, pairs: map[[2]int32]*Finding{}, released: map[wordKey]*released{}, blind: map[wordKey]bool{}}
 	if g.follows != nil {
 		r.following = &following{suspects: g.follows, reads: map[wordKey][]followed{}}
 	}
@@ -115,14 +121,14 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	words := (len(b.cta.shared) + 3) / 4
 	r.shared, r.released = make([]page, (words+pageWords-1)/pageWords), map[wordKey]*released{}
 	for i := range r.shared {
-		r.shared[i] = page{new(markColumn), new(markColumn), new(markColumn)}
+		r.shared[i] = page{writer: new(markColumn), reader: new(markColumn), other: new(markColumn)}
 	}
 	r.rows, r.safe, r.lanes = make([][]uint32, n), make([]uint32, n), make([]*laneOrder, n)
-	r.none = make([]uint32, n)
+	r.none, r.gone = make([]uint32, n), make([]uint32, n)
 	if b.worker.racing.following != nil {
 		r.heard = make([][]followed, words)
 	}
-	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products {
+	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products && !p.partial {
 		r.repeats.entries = make([]repeat, repeatCount)
 	}
 	return r
@@ -138,12 +144,14 @@ func (r *blockRacing) reset(b *blockShadow) {
 		clear(p.writer[:n])
 		clear(p.reader[:n])
 		clear(p.other[:n])
+		p.disperse(n)
 	}
 	r.forgetReads()
 	r.forgetFollowed()
 	clear(r.lanes)
+	clear(r.gone)
 	clear(r.released)
-	r.tracked, r.pinned = 0, false
+	r.tracked, r.recent, r.pinned = 0, 0, false
 	r.block = uint32(b.cta.number) + 1
 	r.turn(r.block)
 	r.began = r.worker.stamp
@@ -177,7 +185,7 @@ func (r *blockRacing) cell(t *touch, word uint64) cell {
 func (r *blockRacing) page(buffer int, word uint64) *page {
 	p := &r.worker.pages[buffer][word/pageWords]
 	if p.writer == nil {
-		*p = page{&noMarks, &noMarks, &noMarks}
+		*p = page{writer: &noMarks, reader: &noMarks, other: &noMarks}
 	}
 	return p
 }
@@ -204,6 +212,9 @@ func (r *blockRacing) forget(c cell) {
 	}
 	if c.other() != 0 {
 		c.page.other[c.at%pageWords] = 0
+	}
+	if x := c.overflow(); x != nil {
+		*x = overflow{}
 	}
 }
 
@@ -233,14 +244,16 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 	if t.space == localSpace || t.space == paramSpace || t.buffer != nil && (t.buffer.readOnly || t.buffer.unwritten) {
 		return
 	}
-	f := &in.facts
-	me := newMark(r.worker.stamp, w.index, in)
-	r.tracked |= 1 << w.index
-	if f.strong {
-		me |= strongMark
-		r.acquire(w, in, t)
-		r.oppose(w, t)
+	f, strong := &in.facts, in.facts.strong && !t.copied
+	if strong {
+		r.after(in, t)
+		r.elements(w, in, t, r.receive)
 	}
+	me := newMark(r.worker.stamp, w.index, in)
+	if strong {
+		me |= strongMark
+	}
+	r.mark(w)
 	if s := w.shadow; r.worker.following != nil && s.passed && f.rule == loads && r.worker.following.has(t) {
 		return
 	}
@@ -259,20 +272,17 @@ func (r *blockRacing) touch(w *warp, in *ins, t *touch) {
 			if x.changed && r.worker.following != nil {
 				r.followedReaders(&x)
 			}
+			if x.changed && !strong {
+				r.unpublish(w, t, 4*(t.offset/4+uint64(i))+uint64(at), n)
+			}
 			r.write(&x, c)
 		} else {
 			r.read(&x, c)
 		}
 		at, done = 0, done+n
 	}
-	switch {
-	case !t.write || f.order.waits:
-	case !f.strong:
-		if list := r.releases(t); changed && len(list) > 0 {
-			delete(list, r.key(w, t, t.offset/4))
-		}
-	case changed || !in.src.Has("cas"): // else it failed, and has written nothing
-		r.publish(w, in, t)
+	if failed := !changed && in.src.Has("cas"); t.write && strong && !f.order.waits && !failed {
+		r.elements(w, in, t, r.publish)
 	}
 }
 
@@ -306,8 +316,9 @@ func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, val
 		return nil
 	}
 	old := r.former(m, x.t.space == sharedSpace)
+	old.lanes = c.lanes(m)
 	if !r.clash(x, &old) || r.before(x.w, x.t.lane, &old, x.me.bytes()) ||
-		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || m == c.writer() && r.observed(x, c) {
+		verb == "reads" && x.me.strong() && r.seen(x.w, x.t.lane, &old) || r.observed(x, c, m) {
 		return nil
 	}
 	p := r.worker.grid.prog
@@ -320,24 +331,6 @@ func (r *blockRacing) judge(x *accessing, c cell, m mark, verb, past string, val
 		return nil
 	}
 	return r.between(x, verb, past, &old, value)
-}
-
-// observed reports whether somebody has read what the writer of a word wrote, by a strong access that is ordered before
-// one now (PTX ISA, "Causality Order").
-func (r *blockRacing) observed(x *accessing, c cell) bool {
-	for _, m := range [...]mark{c.reader(), c.other()} {
-		if !m.strong() || c.writer().strong() && m.stamp() <= c.writer().stamp() {
-			continue
-		}
-		in := r.worker.grid.prog.marked(m)
-		if in == nil || in.facts.rule == stores || in.src.Op == "red" {
-			continue
-		}
-		if by := r.former(m, x.t.space == sharedSpace); r.before(x.w, x.t.lane, &by, x.me.bytes()) {
-			return true
-		}
-	}
-	return false
 }
 
 // replica reports whether a mark of this block is the same store by a thread that holds the same element, so that only
@@ -386,6 +379,7 @@ func (r *blockRacing) write(x *accessing, c cell) {
 	if x.changed {
 		r.judge(x, c, c.reader(), "writes", "read", nil)
 		r.judge(x, c, c.other(), "writes", "read", nil)
+		r.judgeOverflow(x, c)
 	}
 	old := r.former(c.writer(), x.t.space == sharedSpace)
 	switch {
@@ -408,13 +402,16 @@ func (in *ins) size() int {
 }
 
 // enterStrong enters a strong write. It replaces a strong writer, and a weak one that everybody who can reach the word
-// has behind it; else it stands beside it.
+// has behind it; else it stands beside it. What a store replaces, or what replaces a store, is kept though it is
+// ordered, unless somebody has seen it: who has observed the one has not observed the other.
 func (r *blockRacing) enterStrong(x *accessing, c cell, old *former) {
+	p := r.worker.grid.prog
 	switch {
 	case c.writer() == 0, x.t.space == sharedSpace && c.writer().stamp() <= slices.Min(r.safe):
 		r.setWriter(c, x.me)
 	case old.strong():
-		if !r.before(x.w, x.t.lane, old, x.me.bytes()) {
+		kept := (x.in.facts.rule == stores || p.stores(old.mark)) && !c.seen(p, old.mark)
+		if kept || !r.before(x.w, x.t.lane, old, x.me.bytes()) {
 			r.enter(x.w, c, c.writer(), x.in.size(), x.t.space == sharedSpace)
 		}
 		r.setWriter(c, x.me)
@@ -431,42 +428,71 @@ func (r *blockRacing) read(x *accessing, c cell) {
 	r.judge(x, c, c.writer(), "reads", "written", value)
 	r.judgeStrong(x, c, value)
 	if value != nil {
-		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{x.me, r.block}, value)
-		return
+		r.keepRead(x.w, x.t, x.t.offset/4+uint64(x.word), former{mark: x.me, block: r.block}, value)
+		if !x.me.strong() {
+			return
+		}
+	}
+	if x.me.strong() && r.forgets(x, c) {
+		r.worker.blind[r.key(x.w, x.t, x.t.offset/4+uint64(x.word))] = true
 	}
 	r.enter(x.w, c, x.me, x.in.size(), x.t.space == sharedSpace)
 }
 
 // judgeStrong judges a read beside strong accesses, which may have written.
 func (r *blockRacing) judgeStrong(x *accessing, c cell, value *loaded) {
-	if (c.reader()|c.other())&strongMark == 0 {
-		return
-	}
 	for _, m := range []mark{c.reader(), c.other()} {
 		if m.strong() {
 			r.judge(x, c, m, "reads", "read", value)
 		}
 	}
+	if overflow := c.overflow(); overflow != nil {
+		for _, m := range overflow.marks {
+			if m.strong() {
+				r.judge(x, c, m, "reads", "read", value)
+			}
+		}
+	}
 }
 
-// enter makes an access one of the two that a cell remembers beside its writer. Size is that of the access of a lane.
+// enter makes an access one of the two that a cell remembers beside its writer, or moves one of them to its overflow.
+// Size is that of the access of a lane.
 func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 	if c.reader() == 0 {
 		r.setReader(c, me)
 		return
 	}
+	p := w.cta.grid.prog
 	if merged, ok := c.reader().with(me, size); ok {
+		if p.parts {
+			r.joinLanes(c, c.reader(), merged, me, 0)
+		}
 		r.setReader(c, merged)
 		return
 	}
 	switch {
 	case c.other().has(me):
+		if p.parts {
+			r.joinLanes(c, c.other(), c.other(), me, 1)
+		}
+	case r.again(me, c.reader(), shared):
+		r.setReader(c, me)
+	case r.again(me, c.other(), shared):
+		r.setOther(c, me)
 	case r.passed(w, c.reader(), shared):
-		r.setReader(c, me)
+		r.replaceReader(c, me, false)
+	case (p.partial || p.signals(me)) && r.enterOverflow(w, c, me, shared):
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
-		r.setOther(c, c.reader())
-		r.setReader(c, me)
+		r.replaceReader(c, me, true)
 	}
+}
+
+// again reports whether a strong load or store is a later one of the same thread.
+func (r *blockRacing) again(me, old mark, shared bool) bool {
+	const place = strongMark | shapeMask | bytesMask | 31<<laneAt | 31<<warpAt
+	p := r.worker.grid.prog
+	return me.strong() && (me^old)&place == 0 && me.shape() == oneLane && p.stores(me) == p.stores(old) &&
+		p.writes(me) == p.writes(old) && p.signals(me) && (shared || r.mine(old.stamp()) && r.mine(me.stamp()))
 }
 
 // passed reports whether an access is ordered before all that the lanes of a warp do now.

@@ -39,8 +39,12 @@ func (r *blockRacing) repeated(w *warp, in *ins, s *sweep) bool {
 		return false
 	}
 	e := &r.repeats.entries[repeatAt(in, w.at[0])]
-	return e.stamp == r.worker.stamp && e.in == in.index && e.latest <= r.safe[w.index] && e.at == w.at &&
-		(bits.OnesCount32(e.warps) > 1 || e.warps>>w.index&1 != 0)
+	if e.stamp != r.worker.stamp || e.in != in.index || e.latest > r.safe[w.index] || e.at != w.at ||
+		bits.OnesCount32(e.warps) < 2 && e.warps>>w.index&1 == 0 {
+		return false
+	}
+	r.mark(w)
+	return true
 }
 
 // remember keeps a load in mind that has been judged, with the latest stamp of a writer of its words.

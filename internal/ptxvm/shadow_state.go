@@ -60,6 +60,7 @@ type touch struct {
 	old    [32]byte // data before the instruction, of writes
 
 	settled, changed bool // of an atomic operation: others may have changed the data since
+	copied           bool // of an asynchronous copy: a plain write, whoever waits for it
 }
 
 // newShadow makes what checks need; nil where they need nothing.
@@ -238,8 +239,8 @@ func (x *warpShadow) judge(w *warp, in *ins) {
 		x.arrivals(w, in)
 	}
 	if x.block.worker.race {
-		if to := in.facts.order.fence; to != nobody {
-			x.block.racing.fence(w, to, in.facts.order.serial)
+		if o := &in.facts.order; o.fence != nobody {
+			x.block.racing.fence(w, o)
 		}
 		if in.kind == together && in.src.Op == "bar" {
 			x.block.racing.meeting(w, w.mask)

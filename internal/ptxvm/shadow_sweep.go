@@ -120,6 +120,7 @@ func (r *blockRacing) racyWrites(w *warp, in *ins, s *sweep, size int) bool {
 			r.judgeLike(&x, c, c.writer(), "writes", "written", &written)
 			r.judgeLike(&x, c, c.reader(), "writes", "read", &read)
 			r.judgeLike(&x, c, c.other(), "writes", "read", &other)
+			r.judgeOverflow(&x, c)
 			r.setWriter(c, c.writer().written(x.me, in.size()))
 			r.forget(c)
 		}

@@ -97,8 +97,7 @@ func (w *warp) reset(c *cta, index int) {
 			w.p[r.index()] = 0
 		}
 	}
-	threads := min(c.grid.threads-index*warpSize, warpSize)
-	w.alive = allLanes >> (warpSize - threads)
+	w.alive = w.first()
 	if first {
 		for name, slot := range p.specials {
 			w.special(slot, name)
@@ -293,11 +292,19 @@ func (w *warp) control(i int, in *ins, mask uint32) bool {
 	return true
 }
 
+// first are the lanes that a warp begins with.
+func (w *warp) first() uint32 {
+	return allLanes >> (warpSize - min(w.cta.grid.threads-w.index*warpSize, warpSize))
+}
+
 // finish ends threads. It reports that the path does not go on at once: other paths may have become ready.
 func (w *warp) finish(i int, mask uint32) bool {
 	p := &w.paths[i]
 	w.landed(mask)
 	w.alive &^= mask
+	if w.shadow != nil {
+		w.shadow.block.racing.exit(w, mask)
+	}
 	if p.mask &^= mask; p.mask != 0 {
 		p.pc++
 	} else {

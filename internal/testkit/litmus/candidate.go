@@ -75,7 +75,8 @@ func (c *candidate) relate(a, b int) {
 	if a != b && x.place.meets(y.place) {
 		c.overlaps[a].add(b)
 	}
-	if x.thread == y.thread && a < b {
+	together := x.thread == y.thread && x.pair != 0 && x.pair == y.pair // in no order (8.2.2)
+	if x.thread == y.thread && a < b && !together {
 		switch {
 		case !x.async && !y.async:
 			c.po[a].add(b)
@@ -84,7 +85,7 @@ func (c *candidate) relate(a, b int) {
 			c.fixed[a].add(b)
 		}
 	}
-	inOrder := x.thread == y.thread && !x.async && !y.async
+	inOrder := x.thread == y.thread && !x.async && !y.async && !together
 	if a == b || !inOrder && !(x.strong() && y.strong() && c.includes(x, y) && c.includes(y, x)) {
 		return
 	}

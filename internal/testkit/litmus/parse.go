@@ -17,12 +17,13 @@ import (
 //	block 0 warp 1 lanes 4                            code of a warp; warp 0 and 1 lane if nothing is said
 //	  st.release.gpu s[lane^1] lane+1
 //	  r = ld.acquire.cta.b64 x
+//	  st.relaxed.gpu.v2 c[0] 1                        two elements; a load gives the second
 //	  q = atom.acq_rel.gpu.add x 1                    and exch, max, inc, or; cas x 0 1; red without a register
 //	  wait r = ld.relaxed.gpu f == 1                  spins until it holds
 //	  if lane < 2 {                                   } else {  and  } stand alone on their lines
 //	  fence.acq_rel.gpu      membar.gl
 //	  bar.sync 0 64          bar.arrive 1 64          bar.warp.sync 0x3
-//	  r = shfl q             r = ballot q             r = activemask
+//	  r = shfl q             r = ballot q             r = activemask           exit
 //	  cp.async s[lane] x[lane]    cp.async.commit     cp.async.wait 0
 //	exists r == 1 && [x] == 2                         an outcome; of a test of the checker
 
@@ -343,6 +344,8 @@ func (s *Stmt) qualify(parts []string) error {
 			s.Scope = scopeNames[q]
 		case widths[q] != 0:
 			s.Width = widths[q]
+		case q == "v2":
+			s.Pair = true
 		case slices.Contains(rmwNames, q):
 			s.RMW = q
 		default:
@@ -359,6 +362,7 @@ var fixedOps = map[string]func(*Stmt, []string) error{
 	"bar.warp.sync":   func(s *Stmt, a []string) error { return s.masked(OpWarpSync, a) },
 	"shfl":            func(s *Stmt, a []string) error { return s.exchange(OpShuffle, a) },
 	"ballot":          func(s *Stmt, a []string) error { return s.exchange(OpBallot, a) },
+	"exit":            func(s *Stmt, _ []string) error { s.Op = OpExit; return nil },
 	"activemask":      func(s *Stmt, _ []string) error { s.Op = OpActive; return nil },
 	"cp.async.commit": func(s *Stmt, _ []string) error { s.Op = OpCommit; return nil },
 	"cp.async.wait": func(s *Stmt, a []string) error {

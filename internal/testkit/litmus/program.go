@@ -95,6 +95,7 @@ const (
 	OpAsync
 	OpCommit
 	OpWaitGroup
+	OpExit
 )
 
 // Stmt is a statement.
@@ -107,6 +108,7 @@ type Stmt struct {
 	Scope Scope
 	Plain bool // an atom or red that names neither order nor scope
 	Width int  // bytes; of an access
+	Pair  bool // of two elements side by side: a store writes its value to both, a load gives the second
 	Place Place
 	From  Place   // of an asynchronous copy
 	RMW   string  // add, exch, cas, inc, max, or

@@ -169,7 +169,7 @@ func (w *writer) prologue() {
 
 func typeOf(width int) string { return fmt.Sprintf("u%d", 8*width) }
 
-// warp writes the code of one warp, and then what its registers hold.
+// warp writes the code of one warp.
 func (w *writer) warp(i int) {
 	c := &w.p.Warps[i]
 	w.put("$warp%d:", i)
@@ -178,6 +178,11 @@ func (w *writer) warp(i int) {
 		w.put("\tsetp.ge.u32 %%p%d, %%lane, %d;\n\t@%%p%d bra $exit;", p, c.Lanes, p)
 	}
 	w.body(c, c.Body)
+	w.results(c)
+}
+
+// results writes what the registers of a warp hold, and leaves the kernel.
+func (w *writer) results(c *Warp) {
 	var dests []string
 	each(c.Body, func(s *Stmt) {
 		if s.Dest != "" && !slices.Contains(dests, s.Dest) {
@@ -314,6 +319,8 @@ func (w *writer) stmt(c *Warp, s *Stmt) {
 		}
 	case OpWarpSync:
 		w.put("\tbar.warp.sync 0x%x;", s.Mask)
+	case OpExit:
+		w.results(c)
 	case OpShuffle, OpBallot, OpActive:
 		w.exchange(s, mask)
 	case OpAsync:
@@ -359,9 +366,16 @@ func (w *writer) access(s *Stmt) {
 		w.put("\tcvt.u64.u32 %%wide%d, %%t%d;", t, args[i])
 		return fmt.Sprintf("%%wide%d", t)
 	}
-	where := w.space(s.Place)
+	where, typ := w.space(s.Place), typeOf(s.Width)
+	if s.Pair {
+		typ = "v2." + typ
+	}
 	if s.Op == OpStore {
-		w.put("\tst%s%s.%s [%%addr%d], %s;", s.order(), where, typeOf(s.Width), addr, reg(0))
+		value := reg(0)
+		if s.Pair {
+			value = fmt.Sprintf("{%[1]s, %[1]s}", value)
+		}
+		w.put("\tst%s%s.%s [%%addr%d], %s;", s.order(), where, typ, addr, value)
 		return
 	}
 	dest := w.temp()
@@ -378,8 +392,11 @@ func (w *writer) access(s *Stmt) {
 		w.put("$L%d:", loop)
 	}
 	switch {
+	case s.Op == OpLoad && s.Pair:
+		kind := strings.TrimRight(result, "0123456789")
+		w.put("\tld%s%s.%s {%s%d, %s}, [%%addr%d];", s.order(), where, typ, kind, w.temp(), result, addr)
 	case s.Op == OpLoad:
-		w.put("\tld%s%s.%s %s, [%%addr%d];", s.order(), where, typeOf(s.Width), result, addr)
+		w.put("\tld%s%s.%s %s, [%%addr%d];", s.order(), where, typ, result, addr)
 	case s.Red:
 		w.put("\tred%s%s.%s [%%addr%d]%s;", s.order(), where, s.rmwType(), addr, ops)
 		return

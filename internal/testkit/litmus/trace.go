@@ -36,6 +36,7 @@ type event struct {
 	got     value
 	put     value
 	start   int   // address of the first byte
+	pair    int   // of elements of one vector: the same number; 0 for none
 	deps    set   // reads of the thread that this event, a write, depends on
 	covered []int // copyReady: asynchronous copies that are complete
 }
@@ -93,6 +94,9 @@ func newLayout(p *Program) (*layout, error) {
 				for lane := range w.Lanes {
 					at := l.address(pl, w, lane)
 					l.cuts = append(l.cuts, at, at+s.Width)
+					if s.Pair {
+						l.cuts = append(l.cuts, at+2*s.Width)
+					}
 					if at%s.Width != 0 {
 						err = fmt.Errorf("%s: %q is not aligned", p.Name, s.Text)
 					}
@@ -317,6 +321,7 @@ type run struct {
 	regs    map[string]value
 	control set // reads that decided what is executed from here on
 	dead    bool
+	ended   bool    // it has left the kernel
 	spun    bool    // some loop has not seen at once what it waits for
 	groups  [][]int // committed asynchronous copies
 	pending []int   // those that are not
@@ -337,7 +342,7 @@ func (r *run) choose(n int) int {
 
 func (r *run) body(list []*Stmt) {
 	for _, s := range list {
-		if r.dead {
+		if r.dead || r.ended {
 			return
 		}
 		r.step(s)
@@ -374,6 +379,8 @@ func (r *run) step(s *Stmt) {
 		} else {
 			r.body(s.Else)
 		}
+	case OpExit:
+		r.ended = true
 	case OpShuffle, OpBallot, OpActive:
 		r.regs[s.Dest] = value{}
 	default:
@@ -423,6 +430,9 @@ func (r *run) once(s *Stmt, last bool) {
 	e := event{kind: access, stmt: s, sem: s.Sem, scope: s.Scope, start: at, place: r.x.pieces(at, s.Width),
 		atomic: s.Op == OpAtom, red: s.Red, write: s.Op == OpStore, read: s.Op != OpStore, spun: !last, deps: r.control}
 	asked := r.x.asked[s.Place.Var]
+	if s.Pair {
+		e.pair = len(r.events) + 1
+	}
 	args := make([]value, len(s.Args))
 	for i, a := range s.Args {
 		args[i] = a.eval(r.lane, r.regs)
@@ -435,7 +445,19 @@ func (r *run) once(s *Stmt, last bool) {
 		e.put = args[0]
 		e.put.n = truncate(e.put.n, s.Width)
 		r.events = append(r.events, e)
+		if s.Pair {
+			r.events = append(r.events, r.second(e))
+		}
 		return
+	}
+	if s.Pair {
+		first := e
+		if asked {
+			first.got = r.value(e.place, at)
+		}
+		r.events = append(r.events, first)
+		e = r.second(e)
+		at = e.start
 	}
 	if asked {
 		e.got = r.value(e.place, at)
@@ -463,6 +485,13 @@ func (r *run) once(s *Stmt, last bool) {
 	if s.Dest != "" {
 		r.regs[s.Dest] = e.got
 	}
+}
+
+// second is the second element of a vector.
+func (r *run) second(e event) event {
+	e.start += e.stmt.Width
+	e.place = r.x.pieces(e.start, e.stmt.Width)
+	return e
 }
 
 // value chooses what a read returns.
