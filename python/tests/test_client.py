@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuemu import Client, ClientError, ConnectionFailed, FuzzResults, _daemon, _fuzzing, _http, arrays
+from gpuemu import Client, ClientError, ConnectionFailed, FuzzConfig, FuzzResults, _daemon, _fuzzing, _http, arrays
 
 SEED = 2**63 + 12345  # no double holds it
 
@@ -103,8 +103,9 @@ def test_hook_gets_fresh_inputs(client: Client) -> None:
         assert np.array_equal(outputs["output"], np.maximum(inputs["input"], 0), equal_nan=True)
         assert result.reason == "input_modified"
 
+    sizes = {"B": [2], "S": [1, 7], "H": [1, 5, 64]}  # an empty input cannot be modified
     results = client.fuzz_op_client_side(
-        "relu", greedy, iterations=60, seed=1, dtypes=["float32"], shapes={"B": [2]}, on_case=look
+        "relu", greedy, iterations=60, seed=1, dtypes=["float32"], shapes=sizes, on_case=look
     )
     assert results.failed == 60
 
@@ -408,7 +409,11 @@ def test_failures_can_be_made_again_from_what_they_carry(client: Client) -> None
     array = np.frombuffer(raw, np.float32).reshape(info.input_snapshot["input"]["shape"])
     assert np.array_equal(array, client.reproduce(info.case).inputs["input"])
     assert len(info.strides) == 3 and info.strides[-1] != 1
-    assert info.fuzz_config["seed"] == "4"
+    config = info.fuzz_config
+    assert isinstance(config, FuzzConfig)
+    assert (config.seed, config.iterations, config.dtypes, config.layouts) == (4, 1, ["float32"], ["transposed"])
+    assert (config.batch_sizes, config.seq_lengths, config.hidden_dims) == ([2], [3], [5])
+    assert config.options["values"] == "normal"
 
 
 def test_minimize_a_kernel_of_this_process(client: Client) -> None:

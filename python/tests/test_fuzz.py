@@ -328,7 +328,7 @@ def test_run_with_an_operator() -> None:
     client = FakeClient()
     results = SeededFuzzer(5, SMALL).run(lambda i: i["a"], op="my-op", client=client, iterations=2, alpha=2)
     assert results.passed == 2
-    assert [(args[0], kwargs) for args, kwargs in client.calls] == [("my-op", {"alpha": 2})] * 2
+    assert [(args[0], kwargs) for args, kwargs in client.calls] == [("my-op", {"store": "all", "alpha": 2})] * 2
     SeededFuzzer(5, SMALL).run(add, client=client, iterations=1)
     assert client.calls[-1][0][0] == "add"
     SeededFuzzer(5, SMALL).run(lambda i: i["a"], reference=lambda i: i["a"], client=client, iterations=1)

@@ -376,8 +376,11 @@ schema = { dims = [{ name = "N", candidates = [1, 5] }], inputs = [{ name = "x",
     run("", "project/test_twice.py").assert_outcomes(passed=3)
 
 
-def test_a_planted_configuration_decides_nothing(run: Any, pytester: pytest.Pytester) -> None:
+def test_a_planted_configuration_decides_nothing(
+    run: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
     """A gpuemu.toml above the directory of the test, outside of a repository, accepts no wrong kernel."""
+    monkeypatch.setenv("HOME", str(pytester.mkdir("home")))  # that of pytester is the directory of the file
     (pytester.path / "gpuemu.toml").write_text(
         "[validation]\ntolerances = { float32 = 1e9 }\n\n"
         '[[ops]]\nname = "relu"\ntolerances = { float32 = { atol = 1e9, rtol = 1e9 } }\n'

@@ -157,7 +157,7 @@ def minimized(
         if original.verdict not in ("fail", "error"):
             raise ClientError(f"the case does not fail now: its verdict is {original.verdict}")
         found = session.minimize(case, original, budget)
-        result = session.judge(session.case(found.case)) if found else original  # once more, to be stored
+        result = original if found is None else session.judge(session.case(found.case))  # once more, to be stored
     finally:
         session.close()
     shape = result.repro_info.shape if result.repro_info else ()
