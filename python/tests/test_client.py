@@ -546,3 +546,9 @@ def test_nobodys_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (here / "gpuemu.toml").write_text("not = [")
     with Client() as own, pytest.raises(ClientError, match=r"tests/gpuemu\.toml:1:"):
         own.fuzz_op_client_side("softmax", wrong, iterations=10)
+
+
+def test_what_a_client_was_made_with(private_home: Path) -> None:
+    assert Client("/nowhere/gpuemu.sock", 1500).socket_path == "/nowhere/gpuemu.sock"
+    assert Client("/nowhere/gpuemu.sock", 1500).timeout_ms == 1500
+    assert Client(daemon=True).socket_path == str(private_home / "gpuemu.sock") and Client().timeout_ms == 30000

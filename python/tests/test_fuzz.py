@@ -357,3 +357,18 @@ def test_run_of_a_kernel_that_raises() -> None:
     )
     with pytest.raises(ZeroDivisionError):  # a broken reference says nothing about the kernel
         SeededFuzzer(5, SMALL).run(add, reference=broken, client=client)
+
+
+def test_layouts_without_a_shape_are_names() -> None:
+    with_shape = list(islice(fuzz_layouts_seeded(7, (2, 3)), 20))
+    assert list(islice(fuzz_layouts_seeded(7), 20)) == [drawn[:2] for drawn in with_shape]
+    assert {layout for _, layout in islice(fuzz_layouts_seeded(7, layouts=["strided"]), 5)} == {"strided"}
+
+
+def test_the_published_module() -> None:
+    """`import gpuemu` leaves gpuemu.validate the function; the module is found by an import of its names."""
+    import gpuemu
+    from gpuemu.validate import SeededFuzzer as published
+    from gpuemu.validate import validate
+
+    assert published is SeededFuzzer and gpuemu.validate is validate and callable(gpuemu.validate)

@@ -31,13 +31,19 @@ from .results import (
     FuzzResults,
     MinimizeResult,
     ReproduceResult,
+    ReproductionInfo,
     ValidationResult,
     parse_result,
     reproduction_info,
 )
 from .rng import default_seed
 
-PROTOCOL = 2  # of the HTTP API
+PROTOCOL_VERSION = 2  # of the HTTP API
+__all__ = [
+    "PROTOCOL_VERSION", "Client", "ClientError", "ConnectionFailed", "FuzzResults", "MinimizeResult", "ReproduceResult",
+    "ReproductionInfo", "TestBatch", "ValidationResult",
+]  # fmt: skip
+
 Schema = Mapping[str, Any]
 OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
 
@@ -80,6 +86,16 @@ class Client:
         self._checked = False
         self._known: int | None = None  # process of the daemon whose version is ours
 
+    @property
+    def socket_path(self) -> str:
+        """The path of the socket that requests go to."""
+        return self._transport.path
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long the daemon may be silent within one request, in milliseconds."""
+        return round(self._transport.timeout * 1000)
+
     # ---- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -117,10 +133,10 @@ class Client:
             )  # fmt: skip
             self._own = True
             return self._connect()
-        if ping.get("protocol") != PROTOCOL:
+        if ping.get("protocol") != PROTOCOL_VERSION:
             raise ClientError(
                 f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
-                f"{ping.get('protocol')}, this package speaks {PROTOCOL}", "other-version",
+                f"{ping.get('protocol')}, this package speaks {PROTOCOL_VERSION}", "other-version",
                 "gpuemu daemon stop ends it; the next request starts the right one",
             )  # fmt: skip
         self._checked = True

@@ -259,14 +259,22 @@ def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[str] | None = None) -> Iterat
 
 
 def fuzz_layouts_seeded(
-    seed: int, shape: Sequence[int], layouts: Sequence[str] | None = None
-) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...]]]:
-    """(case seed, layout, shape, strides) without end, as the published fuzzer draws them."""
-    dims = _values.check_shape(shape)
+    seed: int, shape: Sequence[int] | None = None, layouts: Sequence[str] | None = None
+) -> Iterator[Any]:
+    """(case seed, layout, shape, strides) without end, as the published fuzzer draws them.
+
+    Args:
+        seed: master seed.
+        shape: of the tensors; without it the draws are (case seed, layout).
+        layouts: names to draw from; default: contiguous, strided and transposed.
+    """
     names = [_values.check_layout(name) for name in (_LAYOUTS if layouts is None else layouts)]
     if not names:
         raise ValueError("layouts is empty: give at least one")
     drawn = ((rng.seed, rng.derive("layout").choice(names)) for rng in _cases(seed))
+    if shape is None:
+        return drawn
+    dims = _values.check_shape(shape)
     return ((case, layout, dims, _values.strides(dims, layout)) for case, layout in drawn)
 
 

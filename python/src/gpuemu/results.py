@@ -57,10 +57,10 @@ class ReproductionInfo:
         strides: strides of the first input, in elements.
         dtype: data type of the case.
         layout: memory layout of the first input.
-        case: the whole case in one line; `gpuemu reproduce` takes it on any machine.
         fuzz_config: the options of the run, or where they are not known those that have this case.
         input_snapshot: the inputs by name, as dicts of dtype, shape and data (base64 of the elements in C order). None
             where they are larger than 64 KiB: Client.reproduce makes them again.
+        case: the whole case in one line; `gpuemu reproduce` takes it on any machine.
 
     Of a case of the engine, strides and input_snapshot are fetched when one of them is first read.
     """
@@ -70,9 +70,9 @@ class ReproductionInfo:
     strides: tuple[int, ...] = ()
     dtype: str = ""
     layout: str = ""
-    case: str = ""
     fuzz_config: FuzzConfig | None = None
     input_snapshot: dict[str, Any] | None = None
+    case: str = ""
 
     def defer(self, load: Callable[[ReproductionInfo], None]) -> None:
         """Has strides and input_snapshot set by load when one of them is first read."""
@@ -98,8 +98,8 @@ class ReproductionInfo:
         """Reads the dict of the published package; what it does not have stays empty."""
         return cls(
             int(data.get("seed", 0)), tuple(data.get("shape") or ()), tuple(data.get("strides") or ()),
-            data.get("dtype", ""), data.get("layout", ""), data.get("case", ""), data.get("fuzz_config"),
-            data.get("input_snapshot"),
+            data.get("dtype", ""), data.get("layout", ""), data.get("fuzz_config"), data.get("input_snapshot"),
+            data.get("case", ""),
         )  # fmt: skip
 
 
