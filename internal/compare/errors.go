@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/dtype"
+	"gpuemu/internal/libm"
 )
 
 // ErrorBin is the largest error of the elements whose wanted magnitude lies in one binade.
@@ -103,7 +104,10 @@ func (f Fit) pair(d dtype.DType, runs [][]ErrorBin) (best Tolerance, percentile 
 	for k := -1; ; k++ {
 		rel := 0.0 // the first
 		if k >= 0 {
-			rel = float64(unit/4) * math.Pow(2, float64(k)/2)
+			rel = math.Ldexp(unit/4, k/2)
+			if k%2 == 1 {
+				rel *= 1.5
+			}
 		}
 		if float64(f.Factor*rel) > maxRel {
 			break
@@ -119,7 +123,7 @@ func (f Fit) pair(d dtype.DType, runs [][]ErrorBin) (best Tolerance, percentile 
 		t := Tolerance{Abs: max(float64(f.Factor*need), least), Rel: max(float64(f.Factor*rel), unit)}
 		sum := 0.0
 		for _, w := range wants {
-			sum += math.Log2(t.Abs + float64(t.Rel*w))
+			sum += libm.Log2(t.Abs + float64(t.Rel*w))
 		}
 		if sum < cost || k < 0 {
 			best, percentile, cost = t, need, sum

@@ -322,7 +322,8 @@ func TestCalibrateRefusesWhatAcceptsZeros(t *testing.T) {
 	}
 	bad := relativeErrors(100)
 	bad[3].Bins[2].MaxAbs = math.NaN()
-	if _, err = Calibrate(dtype.Float32, bad); diag.CodeOf(err) != BadSamples || !strings.Contains(err.Error(), "sample 3") {
+	_, err = Calibrate(dtype.Float32, bad)
+	if diag.CodeOf(err) != BadSamples || !strings.Contains(err.Error(), "sample 3") {
 		t.Errorf("Calibrate with a bin of NaN = %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from gpuemu import Client, ClientError, ConnectionFailed, FuzzConfig, FuzzResults, _daemon, _fuzzing, _http, arrays
+from gpuemu._shared import SharedFile
 
 SEED = 2**63 + 12345  # no double holds it
 
@@ -144,12 +145,19 @@ def test_keyboard_interrupt_ends_the_run(client: Client) -> None:
     assert client.ping()  # and the client still works
 
 
-def test_no_file_is_left_behind(client: Client) -> None:
-    directory = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path("/tmp")
-    before = set(directory.glob("gpuemu-*"))
-    client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
-    client.close()
-    assert set(directory.glob("gpuemu-*")) <= before
+def test_no_file_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SharedFile] = []  # other processes have files in the same directory
+
+    class Recorded(SharedFile):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr("gpuemu._shared.SharedFile", Recorded)
+    with Client() as client:
+        client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
+        assert made and all(os.path.exists(file.path) for file in made), "they are kept for the next run"
+    assert not [file.path for file in made if os.path.exists(file.path)]
 
 
 def test_options_select_cases(client: Client) -> None:
@@ -275,9 +283,17 @@ def test_compare(client: Client) -> None:
 
 
 def test_fit_tolerance(client: Client) -> None:
-    samples = [{"max_abs": i / 100, "max_want": 1.0} for i in range(100)]
+    samples = [{"max_abs": i / 1000, "max_want": 1.0} for i in range(100)]
     reply = client.fit_tolerance("float32", samples)
-    assert reply["atol"] == pytest.approx(1.5 * 0.94, rel=0.05)
+    assert reply["atol"] == pytest.approx(1.5 * 0.094, rel=0.05) and "misses" not in reply
+    bins = [{"want": 2.0**-k, "max_abs": 2.0**-k / 1000, "count": 5} for k in range(8)]
+    reply = client.fit_tolerance("float32", [{**sample, "bins": bins} for sample in samples])
+    assert 0.001 < reply["rtol"] < 0.003 and reply["atol"] < 1e-5 and reply["false_alarms"] == 0
+    assert [(miss["error"], miss["share"]) for miss in reply["misses"]] == [
+        ("zeros", 0), ("10 % off", 0), ("1 % off", 0), ("0.1 % off", 1)
+    ]  # fmt: skip
+    with pytest.raises(ClientError, match="would accept zeros for 100 % of them"):
+        client.fit_tolerance("float32", [{"max_abs": 1.0, "max_want": 1.0}] * 40)
 
 
 def test_check_gradients(client: Client) -> None:
