@@ -32,7 +32,7 @@ type Calibrated struct {
 	Skipped int
 }
 
-// Calibrate runs a correct kernel, fits p95 x 1.5 on one half of the cases, tries it on the other, and stores it.
+// Calibrate runs a correct kernel, fits atol and rtol on one half of the cases, tries it on the other, and stores it.
 func (e *Engine) Calibrate(ctx context.Context, p Project, req CalibrateRequest) (*Calibrated, error) {
 	if req.Iterations == 0 {
 		req.Iterations = DefaultIterations
@@ -52,7 +52,7 @@ func (e *Engine) Calibrate(ctx context.Context, p Project, req CalibrateRequest)
 	}
 	// The rules under which the op is tested may be the very calibration that is missing; none of them decides here.
 	own := *s
-	own.rules.regime = compare.Fixed
+	own.rules.regime, own.rules.errors = compare.Fixed, true
 	sess = &session{subject: &own, executor: sess.executor}
 	defer sess.executor.lend(&own, s)()
 	o := &Options{DTypes: []dtype.DType{req.DType}}
@@ -127,6 +127,7 @@ func sampleOf(res *verdict.Result) (compare.Sample, bool) {
 	for i := range res.Outputs {
 		s.MaxAbs = max(s.MaxAbs, res.Outputs[i].MaxAbs)
 		s.MaxWant = max(s.MaxWant, res.Outputs[i].MaxWant)
+		s.Bins = append(s.Bins, res.Outputs[i].Errors...)
 	}
 	return s, true
 }

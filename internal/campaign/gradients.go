@@ -192,7 +192,9 @@ func judgeGradients(res *verdict.Result, wants map[string]*gradient.Gradient, g 
 // CompareTensors compares tensors by name with a fixed tolerance, nil for the default of dtype d, Invalid for that of
 // each tensor. The result has no case and is not stored. No operator is judged: the tolerance is the caller's own
 // statement, so what else it would accept does not count.
-func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DType) (*verdict.Result, error) {
+func CompareTensors(
+	got, want []tensor.Named, tol *compare.Tolerance, d dtype.DType, bins bool,
+) (*verdict.Result, error) {
 	res := &verdict.Result{}
 	var wants []expected
 	for _, t := range want {
@@ -221,7 +223,7 @@ func CompareTensors(got, want []tensor.Named, tol *compare.Tolerance, d dtype.DT
 			e.want.Value = ref.Float64s()
 		}
 		opt := compare.DefaultOptions()
-		opt.Regime, opt.Tol = compare.Fixed, compare.DefaultTolerance(t.DType)
+		opt.Regime, opt.Tol, opt.Errors = compare.Fixed, compare.DefaultTolerance(t.DType), bins
 		if d != dtype.Invalid && t.DType.IsFloat() {
 			opt.Tol = compare.DefaultTolerance(d)
 		}

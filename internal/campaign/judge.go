@@ -338,6 +338,7 @@ func outputOf(name string, rep *compare.Report) verdict.Output {
 		MaxRel: rep.Stats.MaxRel, MeanRel: rep.Stats.MeanRel, MaxULP: rep.Stats.MaxULP, MeanULP: rep.Stats.MeanULP,
 		MaxRatio: rep.Stats.MaxRatio, MaxWant: rep.Stats.MaxWant,
 	}
+	out.Errors = rep.Errors
 	if out.Shape == nil {
 		out.Shape = []int{}
 	}

@@ -78,6 +78,8 @@ type rules struct {
 	nonFinite          compare.NonFinite
 	// spread: the engine can evaluate the op's reference again, on other inputs and in other precisions.
 	spread bool
+	// errors: reports list the errors by magnitude.
+	errors bool
 }
 
 // options returns the comparison rules for an output of type d. The order is that of the specification: the regime
@@ -85,6 +87,7 @@ type rules struct {
 // default of the dtype.
 func (r *rules) options(d dtype.DType, caseType dtype.DType, hasBound bool) (compare.Options, error) {
 	opt := compare.DefaultOptions()
+	opt.Errors = r.errors
 	opt.CheckNaN, opt.CheckInf, opt.NonFinite = r.checkNaN, r.checkInf, r.nonFinite
 	fixed, isFixed := r.tolerances[caseType]
 	calibrated, isCalibrated := r.calibrated[caseType]

@@ -55,7 +55,7 @@ func TestComparedByToleranceAlone(t *testing.T) {
 		{"one wrong", []tensor.Named{small, of("large", 10, 20, 39)}, verdict.Fail, verdict.Mismatch},
 	} {
 		want := []tensor.Named{small, large}[2-len(c.got):]
-		res, err := CompareTensors(c.got, want, tol, dtype.Invalid)
+		res, err := CompareTensors(c.got, want, tol, dtype.Invalid, false)
 		if err != nil || res.Verdict != c.want || res.Reason != c.reason {
 			t.Errorf("%s: %+v, %v, want %s %s", c.name, res, err, c.want, c.reason)
 		}

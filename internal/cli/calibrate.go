@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,8 +52,7 @@ func calibrateCommand(term *terminal, env Env) *cobra.Command {
 				return term.printJSON(reply)
 			}
 			for _, c := range reply.Calibrations {
-				term.print(fmt.Sprintf("%s %s: atol %.3g, fitted to %d cases; %d false alarms in %d held-out cases (%.1f %%)",
-					c.Op, c.DType, c.ATol, c.Fitted, c.FalseAlarms, c.HeldOut, 100*c.FalseAlarmRate))
+				term.print(calibrationText(&c))
 			}
 			if reply.Written != "" {
 				term.note("wrote %s", reply.Written)
@@ -70,4 +70,19 @@ func calibrateCommand(term *terminal, env Env) *cobra.Command {
 	completeWith(cmd, "op", oracle.Names)
 	completeWith(cmd, "dtype", allDTypes)
 	return cmd
+}
+
+// calibrationText says what was fitted, how often it is wrong about held-out cases, and what it lets pass there.
+func calibrationText(c *wire.Calibration) string {
+	lines := []string{fmt.Sprintf(
+		"%s %s: atol %.3g, rtol %.3g, fitted to %d cases; %d false alarms in %d held-out cases (%.1f %%)",
+		c.Op, c.DType, c.ATol, c.RTol, c.Fitted, c.FalseAlarms, c.HeldOut, 100*c.FalseAlarmRate)}
+	for _, m := range c.Misses {
+		where := "everywhere"
+		if m.Below != nil {
+			where = fmt.Sprintf("where |want| <= %.3g", *m.Below)
+		}
+		lines = append(lines, fmt.Sprintf("  misses an error of %s %s: %.2g %% of the values", m.Error, where, 100*m.Share))
+	}
+	return strings.Join(lines, "\n")
 }

@@ -14,12 +14,14 @@ import (
 type Sample struct {
 	MaxAbs  float64 // largest absolute error of the case
 	MaxWant float64 // largest magnitude of a finite wanted value of the case
+	// Bins are the errors by magnitude; none: they are not known, and an absolute tolerance alone is fitted.
+	Bins []ErrorBin
 }
 
-// Calibration is a fitted absolute tolerance with the evidence for it.
+// Calibration is a fitted tolerance with the evidence for it.
 type Calibration struct {
-	Tol     Tolerance // Abs is the fitted tolerance, Rel is 0
-	P95     float64   // percentile of the held-in half, the 95th unless another was asked for
+	Tol     Tolerance // Rel is 0 where the errors by magnitude are not known
+	P95     float64   // percentile of the held-in half, the 95th unless another was asked for; beside Rel
 	Floored bool      // the fitted value was below half an ulp, which is used instead
 	HeldIn  int       // number of samples the tolerance was fitted to
 	HeldOut int       // number of samples it was tried on
@@ -28,6 +30,10 @@ type Calibration struct {
 	// RateLow and RateHigh are the 95 % Wilson score interval of the false-alarm rate (Wilson, JASA 22, 1927). Unlike
 	// the textbook interval it does not collapse to a point at 0 alarms.
 	RateLow, RateHigh float64
+	// Planted are errors that were tried on the held-out half; none where the errors by magnitude are not known.
+	Planted []Planted
+
+	zeros float64 // part of the elements, or else of the runs, whose zeros would be accepted
 }
 
 const (
@@ -63,7 +69,7 @@ func Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
 	return DefaultFit().Calibrate(d, samples)
 }
 
-// Calibrate fits atol to the samples of even index and reports the false-alarm rate on those of odd index.
+// Calibrate fits a tolerance to the samples of even index and reports the false-alarm rate on those of odd index.
 // The split by parity is deterministic, and it mixes shapes and value distributions that come in runs.
 //
 // Bit-exact kernels (relu) have errors of 0 and would get a tolerance of 0. The floor is half an ulp of dtype d at the
@@ -77,36 +83,49 @@ func (f Fit) Calibrate(d dtype.DType, samples []Sample) (*Calibration, error) {
 			"calibration needs at least %d samples, got %d", MinSamples, len(samples))
 	}
 	var in, out []float64
+	var inBins, outBins [][]ErrorBin
 	var scale float64
+	both := d.IsFloat()
+	for i := range samples {
+		both = both && (len(samples[i].Bins) > 0 || samples[i].MaxWant == 0)
+	}
 	for i, s := range samples {
 		if err := s.check(i); err != nil {
 			return nil, err
 		}
 		if i%2 == 0 {
-			in = append(in, s.MaxAbs)
+			in, inBins = append(in, s.MaxAbs), append(inBins, s.Bins)
 			scale = max(scale, s.MaxWant)
 		} else {
-			out = append(out, s.MaxAbs)
+			out, outBins = append(out, s.MaxAbs), append(outBins, s.Bins)
 		}
 	}
+	both = both && scale > 0
 	slices.Sort(in)
 	c := &Calibration{P95: in[rankIndex(f.Percentile/100, len(in))], HeldIn: len(in), HeldOut: len(out)}
-	c.Tol.Abs = f.Factor * c.P95
-	if floor := d.HalfULP(scale); d.IsFloat() && c.Tol.Abs < floor {
-		c.Tol.Abs, c.Floored = floor, true
+	if both {
+		c.Tol, c.P95, c.Floored = f.pair(d, inBins)
+		c.Planted = c.Tol.misses(outBins)
+		c.zeros = c.Planted[0].Share
+	} else {
+		c.Tol.Abs = f.Factor * c.P95
+		if floor := d.HalfULP(scale); d.IsFloat() && c.Tol.Abs < floor {
+			c.Tol.Abs, c.Floored = floor, true
+		}
+		c.zeros = float64(coveredBy(c.Tol.Abs, samples)) / float64(len(samples))
 	}
 	if math.IsInf(c.Tol.Abs, 0) {
 		return nil, diag.Errorf(BadSamples, "leave out the controls that overflow",
 			"%v x p%v of the samples, %v, is beyond float64", f.Factor, f.Percentile, c.P95)
 	}
-	for _, x := range out {
-		if x > c.Tol.Abs {
+	for i, x := range out {
+		if both && !c.Tol.within(outBins[i]) || !both && x > c.Tol.Abs {
 			c.Alarms++
 		}
 	}
 	c.Rate = float64(c.Alarms) / float64(c.HeldOut)
 	c.RateLow, c.RateHigh = wilson(c.Alarms, c.HeldOut)
-	return c, nil
+	return c, c.tooWide()
 }
 
 func (s Sample) check(i int) error {
@@ -117,6 +136,11 @@ func (s Sample) check(i int) error {
 		if !(v.value >= 0) || math.IsInf(v.value, 0) {
 			return diag.Errorf(BadSamples, "use only cases that a correct kernel passed, with finite statistics",
 				"sample %d: %s is %v", i, v.name, v.value)
+		}
+	}
+	for _, b := range s.Bins {
+		if !(b.Want >= 0) || !(b.MaxAbs >= 0) || math.IsInf(b.Want, 0) || math.IsInf(b.MaxAbs, 0) || b.Count < 0 {
+			return diag.Errorf(BadSamples, "send what /v1/compare answers", "sample %d: a bin is %+v", i, b)
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ const (
 	UnknownProfile diag.Code = "compare-unknown-profile"
 	// UnknownRegime: a tolerance regime of that name does not exist.
 	UnknownRegime diag.Code = "compare-unknown-regime"
-	// BadSamples: the errors of the correct controls cannot be calibrated from: too few, NaN, infinite or negative.
+	// BadSamples: the errors of the correct controls cannot be calibrated from: too few, NaN, infinite or negative, or as
+	// large as the values.
 	BadSamples diag.Code = "compare-bad-samples"
 )

@@ -38,6 +38,9 @@ func Compare(got *tensor.Tensor, want *Want, opt Options) (*Report, error) {
 	rep.Full = true
 	p.fillStats(rep, all, out)
 	p.fillWorst(rep, all)
+	if opt.Errors && want.Ties == nil && !p.integer {
+		rep.Errors = p.errorBins()
+	}
 	all.release()
 	if rep.Counts.Mismatched > 0 {
 		rep.Map = all.errors
@@ -107,6 +110,21 @@ func (p *plan) fillStats(rep *Report, f *fullPass, out *shared) {
 	q := f.hist.quantiles(0.5, 0.9, 0.99)
 	s.P50Abs, s.P90Abs, s.P99Abs = q[0], q[1], q[2]
 	rep.Stats = s
+}
+
+// errorBins are the errors by magnitude of the determined elements.
+func (p *plan) errorBins() []ErrorBin {
+	b := newBuffers(p.n)
+	got, want := make([]float64, 0, p.n), make([]float64, 0, p.n)
+	for at := 0; at < p.n; at += chunkElems {
+		c := b.load(p, at, min(chunkElems, p.n-at))
+		for i := range c.got {
+			if c.undetermined == nil || !c.undetermined[i] {
+				got, want = append(got, c.got[i]), append(want, c.want[i])
+			}
+		}
+	}
+	return ErrorBins(got, want)
 }
 
 func (p *plan) fillWorst(rep *Report, f *fullPass) {

@@ -36,6 +36,8 @@ type Options struct {
 	// WantDType is the type in which the reference replied, if narrower than float64: half an ulp of it is added to
 	// every bound. Invalid (zero): float64.
 	WantDType dtype.DType
+	// Errors has the report list the largest errors by magnitude, for calibration.
+	Errors bool
 	// Workers bounds the goroutines used; 0: GOMAXPROCS. The report does not depend on it.
 	Workers int
 }

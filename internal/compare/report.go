@@ -162,6 +162,8 @@ type Report struct {
 	Worst    Worst
 	Map      *ErrorMap // nil when nothing is wrong
 	Findings []Finding // the diagnosis, most telling first
+	// Errors are the largest errors by magnitude; only with Options.Errors, of floats.
+	Errors []ErrorBin
 }
 
 // Finding is one recognised pattern in the mismatches.

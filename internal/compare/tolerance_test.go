@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -247,5 +248,90 @@ func TestCalibrateRefuses(t *testing.T) {
 			!strings.Contains(err.Error(), "sample 7: max_") {
 			t.Errorf("Calibrate with %+v = %v, want an error that names sample 7", bad, err)
 		}
+	}
+}
+
+// relativeErrors are runs of a kernel that is off by two units in the last place of float32 at every magnitude.
+func relativeErrors(n int) []Sample {
+	out := make([]Sample, n)
+	for i := range out {
+		for k := -20; k <= -1; k++ {
+			want := math.Ldexp(1, k)
+			out[i].Bins = append(out[i].Bins, ErrorBin{Want: want, MaxAbs: want * 0x1p-22, Count: 1 << (20 + k)})
+		}
+		out[i].MaxAbs, out[i].MaxWant = 0x1p-23, 0.9
+	}
+	return out
+}
+
+func TestCalibrateBothParts(t *testing.T) {
+	c, err := DefaultFit().Calibrate(dtype.Float32, relativeErrors(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Alarms != 0 || c.Tol.Rel < 0x1p-22 || c.Tol.Rel > 4*0x1p-22 || c.Tol.Abs > 1e-12 {
+		t.Errorf("Calibrate of relative errors = %+v, want an rtol of 1.5 times 2^-22 and next to no atol", c)
+	}
+	for i, p := range c.Planted {
+		if want := []string{"zeros", "10 % off", "1 % off", "0.1 % off"}[i]; p.Name != want || p.Share != 0 {
+			t.Errorf("planted %d = %+v, want %s, missed nowhere", i, p, want)
+		}
+	}
+	// Errors that do not follow the values: a sum that cancels.
+	samples := relativeErrors(100)
+	for i := range samples {
+		for j := range samples[i].Bins {
+			samples[i].Bins[j].MaxAbs = 1e-6
+		}
+		samples[i].MaxAbs = 1e-6
+	}
+	if c, err = DefaultFit().Calibrate(dtype.Float32, samples); err != nil {
+		t.Fatal(err)
+	}
+	if math.Abs(c.Tol.Abs-1.5e-6) > 1e-9 || c.Tol.Rel != 0x1p-24 || c.Alarms != 0 {
+		t.Errorf("Calibrate of absolute errors = %+v, want atol 1.5e-6 and half an ulp", c.Tol)
+	}
+	last := c.Planted[3]
+	if below := c.Tol.Abs / (0.001 - 0x1p-24); last.Below != below || !(last.Share > 0 && last.Share < 0.01) {
+		t.Errorf("0.1 %% off = %+v, want missed up to %v", last, below)
+	}
+	// A run of the held-out half that is worse at small values is a false alarm, although its largest error is not.
+	samples = relativeErrors(100)
+	samples[1].Bins[0].MaxAbs *= 100
+	if c, err = DefaultFit().Calibrate(dtype.Float32, samples); err != nil || c.Alarms != 1 {
+		t.Errorf("Calibrate with a small value that is wrong = %+v, %v, want one alarm", c, err)
+	}
+}
+
+func TestCalibrateRefusesWhatAcceptsZeros(t *testing.T) {
+	samples := relativeErrors(100)
+	for i := range samples {
+		for j := range samples[i].Bins {
+			samples[i].Bins[j].MaxAbs = 2 * samples[i].Bins[j].Want // zeros for everything
+		}
+	}
+	_, err := DefaultFit().Calibrate(dtype.Float32, samples)
+	if diag.CodeOf(err) != BadSamples || !strings.Contains(err.Error(), "would accept zeros for") {
+		t.Errorf("Calibrate of zeros = %v", err)
+	}
+	for i := range samples {
+		samples[i] = Sample{MaxAbs: 1, MaxWant: 1}
+	}
+	if _, err = Calibrate(dtype.Float32, samples); diag.CodeOf(err) != BadSamples {
+		t.Errorf("Calibrate of zeros by their largest error alone = %v", err)
+	}
+	bad := relativeErrors(100)
+	bad[3].Bins[2].MaxAbs = math.NaN()
+	_, err = Calibrate(dtype.Float32, bad)
+	if diag.CodeOf(err) != BadSamples || !strings.Contains(err.Error(), "sample 3") {
+		t.Errorf("Calibrate with a bin of NaN = %v", err)
+	}
+}
+
+func TestErrorBins(t *testing.T) {
+	got := ErrorBins([]float64{0, 1.5, 1, math.NaN(), 3, math.Inf(1), -0.25}, []float64{0.25, 1, 1.75, 1, 3, 2, 0})
+	want := []ErrorBin{{0, 0.25, 1}, {0.25, 0.25, 1}, {1, 0.75, 2}, {2, 0, 1}}
+	if !slices.Equal(got, want) {
+		t.Errorf("ErrorBins = %v, want %v", got, want)
 	}
 }

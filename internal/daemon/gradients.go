@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 
@@ -139,7 +140,7 @@ func (s *Server) compareTensors(w http.ResponseWriter, r *http.Request) error {
 				return badName(err)
 			}
 		}
-		res, err := campaign.CompareTensors(tensors[gotPrefix], tensors[wantPrefix], tolerance(h.Tolerance), d)
+		res, err := campaign.CompareTensors(tensors[gotPrefix], tensors[wantPrefix], tolerance(h.Tolerance), d, h.Errors)
 		if err != nil {
 			return err
 		}
@@ -186,11 +187,26 @@ func (s *Server) fit(_ context.Context, req *wire.FitRequest) (*wire.Calibration
 	samples := make([]compare.Sample, len(req.Samples))
 	for i, x := range req.Samples {
 		samples[i] = compare.Sample{MaxAbs: x.MaxAbs, MaxWant: x.MaxWant}
+		for _, b := range x.Bins {
+			samples[i].Bins = append(samples[i].Bins, compare.ErrorBin(b))
+		}
 	}
 	c, err := how.Calibrate(d, samples)
 	if err != nil {
 		return nil, err
 	}
-	return &wire.Calibration{DType: d.String(), ATol: c.Tol.Abs, RTol: c.Tol.Rel, Fitted: c.HeldIn, HeldOut: c.HeldOut,
-		FalseAlarms: c.Alarms, FalseAlarmRate: c.Rate}, nil
+	return calibration(d.String(), c), nil
+}
+
+func calibration(d string, c *compare.Calibration) *wire.Calibration {
+	out := &wire.Calibration{DType: d, ATol: c.Tol.Abs, RTol: c.Tol.Rel, Fitted: c.HeldIn, HeldOut: c.HeldOut,
+		FalseAlarms: c.Alarms, FalseAlarmRate: c.Rate}
+	for _, p := range c.Planted {
+		miss := wire.PlantedError{Error: p.Name, Size: p.Size, Share: p.Share}
+		if p.Below < math.MaxFloat64 {
+			miss.Below = &p.Below
+		}
+		out.Misses = append(out.Misses, miss)
+	}
+	return out
 }

@@ -316,9 +316,9 @@ func (s *Server) calibrateAll(
 		if err != nil {
 			return nil, err
 		}
-		reply.Calibrations = append(reply.Calibrations, wire.Calibration{
-			Op: got.Op, DType: got.DType, ATol: got.Tol.Abs, RTol: got.Tol.Rel, Fitted: got.HeldIn, HeldOut: got.HeldOut,
-			FalseAlarms: got.Alarms, FalseAlarmRate: got.Rate})
+		fitted := calibration(got.DType, got.Calibration)
+		fitted.Op = got.Op
+		reply.Calibrations = append(reply.Calibrations, *fitted)
 	}
 	if req.Write {
 		if err := s.writeTolerances(p, reply, dtypes); err != nil {

@@ -81,6 +81,9 @@ type Output struct {
 	MaxRatio float64 `json:"max_ratio"` // largest error over its bound
 	MaxWant  float64 `json:"max_want"`
 
+	// Errors are the largest errors by magnitude of the wanted value; only where they were asked for.
+	Errors []compare.ErrorBin `json:"errors,omitempty"`
+
 	// Lean counts rows whose errors point to one side, Halves elements that were not rounded to even; see compare.Lean.
 	Lean   *compare.Lean `json:"lean,omitempty"`
 	Halves *compare.Lean `json:"halves,omitempty"`

@@ -264,6 +264,17 @@ type Calibration struct {
 	HeldOut        int     `json:"held_out"` // cases tried on
 	FalseAlarms    int     `json:"false_alarms"`
 	FalseAlarmRate float64 `json:"false_alarm_rate"`
+	// Misses are planted errors, and what of them the tolerance would let pass in the held-out cases.
+	Misses []PlantedError `json:"misses,omitempty"`
+}
+
+// PlantedError is an error of one relative size in every element.
+type PlantedError struct {
+	Error string  `json:"error"` // what such a kernel does, as "zeros" or "1 % off"
+	Size  float64 `json:"size"`  // |error| / |want|
+	// Below: it is missed where |want| is at most this. Absent: everywhere.
+	Below *float64 `json:"below,omitempty"`
+	Share float64  `json:"share"` // part of the held-out elements that are not zero where it is missed
 }
 
 // CoverageRequest asks what of the configuration the stored results exercised. The answer is the text itself.

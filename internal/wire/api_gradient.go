@@ -22,6 +22,8 @@ type CompareHeader struct {
 	Name      string         `json:"name,omitempty"`      // of the function, for messages
 	DType     string         `json:"dtype,omitempty"`     // whose default tolerance is used; "": that of got
 	Tolerance *CaseTolerance `json:"tolerance,omitempty"` // absent: the default of the dtype
+	// Errors asks for the largest errors by magnitude of the wanted value: what FitSample takes as bins.
+	Errors bool `json:"errors,omitempty"`
 }
 
 // CompareReply is the comparison. Nothing of it is stored.
@@ -44,4 +46,13 @@ type FitRequest struct {
 type FitSample struct {
 	MaxAbs  float64 `json:"max_abs"`  // largest absolute error
 	MaxWant float64 `json:"max_want"` // largest magnitude of a wanted value
+	// Bins are the errors by magnitude; absent: an absolute tolerance alone is fitted.
+	Bins []ErrorBin `json:"bins,omitempty"`
+}
+
+// ErrorBin is the largest error of the elements whose wanted magnitude lies in one binade.
+type ErrorBin struct {
+	Want   float64 `json:"want"` // least magnitude of the binade; 0: wanted zeros
+	MaxAbs float64 `json:"max_abs"`
+	Count  int     `json:"count"`
 }

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpuemu import Client, ClientError, ConnectionFailed, FuzzResults, _daemon, _fuzzing, _http, arrays
+from gpuemu import Client, ClientError, ConnectionFailed, FuzzConfig, FuzzResults, _daemon, _fuzzing, _http, arrays
+from gpuemu._shared import SharedFile
 
 SEED = 2**63 + 12345  # no double holds it
 
@@ -162,12 +163,19 @@ def test_keyboard_interrupt_ends_the_run(client: Client) -> None:
     assert client.ping()  # and the client still works
 
 
-def test_no_file_is_left_behind(client: Client) -> None:
-    directory = Path("/dev/shm") if os.path.isdir("/dev/shm") else Path("/tmp")
-    before = set(directory.glob("gpuemu-*"))
-    client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
-    client.close()
-    assert set(directory.glob("gpuemu-*")) <= before
+def test_no_file_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[SharedFile] = []  # other processes have files in the same directory
+
+    class Recorded(SharedFile):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr("gpuemu._shared.SharedFile", Recorded)
+    with Client() as client:
+        client.fuzz_op_client_side("softmax", softmax, iterations=20, seed=1)
+        assert made and all(os.path.exists(file.path) for file in made), "they are kept for the next run"
+    assert not [file.path for file in made if os.path.exists(file.path)]
 
 
 def test_options_select_cases(client: Client) -> None:
@@ -293,9 +301,17 @@ def test_compare(client: Client) -> None:
 
 
 def test_fit_tolerance(client: Client) -> None:
-    samples = [{"max_abs": i / 100, "max_want": 1.0} for i in range(100)]
+    samples = [{"max_abs": i / 1000, "max_want": 1.0} for i in range(100)]
     reply = client.fit_tolerance("float32", samples)
-    assert reply["atol"] == pytest.approx(1.5 * 0.94, rel=0.05)
+    assert reply["atol"] == pytest.approx(1.5 * 0.094, rel=0.05) and "misses" not in reply
+    bins = [{"want": 2.0**-k, "max_abs": 2.0**-k / 1000, "count": 5} for k in range(8)]
+    reply = client.fit_tolerance("float32", [{**sample, "bins": bins} for sample in samples])
+    assert 0.001 < reply["rtol"] < 0.003 and reply["atol"] < 1e-5 and reply["false_alarms"] == 0
+    assert [(miss["error"], miss["share"]) for miss in reply["misses"]] == [
+        ("zeros", 0), ("10 % off", 0), ("1 % off", 0), ("0.1 % off", 1)
+    ]  # fmt: skip
+    with pytest.raises(ClientError, match="would accept zeros for 100 % of them"):
+        client.fit_tolerance("float32", [{"max_abs": 1.0, "max_want": 1.0}] * 40)
 
 
 def test_check_gradients(client: Client) -> None:
@@ -427,7 +443,11 @@ def test_failures_can_be_made_again_from_what_they_carry(client: Client) -> None
     array = np.frombuffer(raw, np.float32).reshape(info.input_snapshot["input"]["shape"])
     assert np.array_equal(array, client.reproduce(info.case).inputs["input"])
     assert len(info.strides) == 3 and info.strides[-1] != 1
-    assert info.fuzz_config["seed"] == "4"
+    config = info.fuzz_config
+    assert isinstance(config, FuzzConfig)
+    assert (config.seed, config.iterations, config.dtypes, config.layouts) == (4, 1, ["float32"], ["transposed"])
+    assert (config.batch_sizes, config.seq_lengths, config.hidden_dims) == ([2], [3], [5])
+    assert config.options["values"] == "normal"
 
 
 def test_minimize_a_kernel_of_this_process(client: Client) -> None:
@@ -560,3 +580,9 @@ def test_nobodys_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (here / "gpuemu.toml").write_text("not = [")
     with Client() as own, pytest.raises(ClientError, match=r"tests/gpuemu\.toml:1:"):
         own.fuzz_op_client_side("softmax", wrong, iterations=10)
+
+
+def test_what_a_client_was_made_with(private_home: Path) -> None:
+    assert Client("/nowhere/gpuemu.sock", 1500).socket_path == "/nowhere/gpuemu.sock"
+    assert Client("/nowhere/gpuemu.sock", 1500).timeout_ms == 1500
+    assert Client(daemon=True).socket_path == str(private_home / "gpuemu.sock") and Client().timeout_ms == 30000

@@ -328,7 +328,7 @@ def test_run_with_an_operator() -> None:
     client = FakeClient()
     results = SeededFuzzer(5, SMALL).run(lambda i: i["a"], op="my-op", client=client, iterations=2, alpha=2)
     assert results.passed == 2
-    assert [(args[0], kwargs) for args, kwargs in client.calls] == [("my-op", {"alpha": 2})] * 2
+    assert [(args[0], kwargs) for args, kwargs in client.calls] == [("my-op", {"store": "all", "alpha": 2})] * 2
     SeededFuzzer(5, SMALL).run(add, client=client, iterations=1)
     assert client.calls[-1][0][0] == "add"
     SeededFuzzer(5, SMALL).run(lambda i: i["a"], reference=lambda i: i["a"], client=client, iterations=1)
@@ -357,3 +357,18 @@ def test_run_of_a_kernel_that_raises() -> None:
     )
     with pytest.raises(ZeroDivisionError):  # a broken reference says nothing about the kernel
         SeededFuzzer(5, SMALL).run(add, reference=broken, client=client)
+
+
+def test_layouts_without_a_shape_are_names() -> None:
+    with_shape = list(islice(fuzz_layouts_seeded(7, (2, 3)), 20))
+    assert list(islice(fuzz_layouts_seeded(7), 20)) == [drawn[:2] for drawn in with_shape]
+    assert {layout for _, layout in islice(fuzz_layouts_seeded(7, layouts=["strided"]), 5)} == {"strided"}
+
+
+def test_the_published_module() -> None:
+    """`import gpuemu` leaves gpuemu.validate the function; the module is found by an import of its names."""
+    import gpuemu
+    from gpuemu.validate import SeededFuzzer as published
+    from gpuemu.validate import validate
+
+    assert published is SeededFuzzer and gpuemu.validate is validate and callable(gpuemu.validate)

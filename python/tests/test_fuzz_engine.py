@@ -48,4 +48,4 @@ def test_calibration(client: Client) -> None:
         return np.sum(x, dtype=np.float64, keepdims=True)
 
     fitted = calibrate_tolerance(single, double, [(1000,)], "float32", 60, client=client)
-    assert 1e-7 < fitted.atol < 1e-3 and fitted.rtol == 0
+    assert 1e-7 < fitted.atol < 1e-3 and fitted.rtol < 1e-5

@@ -150,7 +150,7 @@ def test_what_was_opened_is_closed(run: Any, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr("gpuemu.session.SharedFile", make)
     run(WRONG).assert_outcomes(failed=4)
-    assert len(made) == 2, "one file for inputs and one for outputs"
+    assert len(made) == 4, "one file for inputs and one for outputs, for the tests and before them for their first case"
     assert not [file.path for file in made if os.path.exists(file.path)]
 
 
@@ -171,7 +171,7 @@ def test_an_unknown_operator_is_named_without_a_traceback(run: Any) -> None:
 def test_softmax(inputs):
     return softmax(inputs["input"])
 """)
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["gpuemu: *sotfmax*"])
     assert "session.py" not in result.stdout.str()
 
@@ -405,3 +405,44 @@ def test_plain():
 """, "-k", "plain")
     result.assert_outcomes(passed=1, deselected=3)
     assert not os.path.exists(tmp_path / "unused"), "collecting tests has started a daemon"
+
+
+WRONG_USES = {
+    "mistyped": ('@gpuemu.op("sotfmax")\ndef test_it(inputs):\n    pass\n', 'gpuemu: * "sotfmax"*'),
+    "dtype": ('@gpuemu.op("softmax", dtypes=["flaot32"])\ndef test_it(inputs):\n    pass\n', 'gpuemu: *"flaot32"*'),
+    "attribute": ('@gpuemu.op("leaky_relu", attrs={"alhpa": 1.0})\ndef test_it(inputs):\n    pass\n',
+                  "gpuemu: *alhpa*"),
+    "no name": ("@gpuemu.op\ndef test_it(inputs):\n    pass\n", "*TypeError: @gpuemu.op needs the name of an op*"),
+    "no argument": ("@gpuemu.op()\ndef test_it(inputs):\n    pass\n", "*missing 1 required positional*'name'*"),
+    "option": ('@gpuemu.op("relu", iteratons=3)\ndef test_it(inputs):\n    pass\n', "*unexpected keyword*'iteratons'*"),
+    "no inputs": ('@gpuemu.op("relu")\ndef test_it():\n    pass\n',
+                  "*test_it: @gpuemu.op('relu') calls it as test_it(inputs), *write def test_it(inputs)"),
+    "no outputs": ('@gpuemu.op("relu", outputs="allocated")\ndef test_it(inputs):\n    pass\n',
+                   "*calls it as test_it(inputs, outputs), *write def test_it(inputs, outputs)"),
+    "no self": ('class TestIt:\n    @gpuemu.op("relu")\n    def test_it(inputs):\n        pass\n',
+                "*calls it as test_it(inputs), *write def test_it(self, inputs)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", WRONG_USES)
+def test_a_wrong_use_is_one_error_of_collection(run: Any, use: str) -> None:
+    text, message = WRONG_USES[use]
+    result = run(text + "\ndef test_other():\n    pass\n")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("*session.py*")
+
+
+def test_errors_of_collection_do_not_hide_other_tests(run: Any) -> None:
+    result = run(WRONG_USES["mistyped"][0] + """
+@gpuemu.op("relu", iterations=2, **QUICK)
+def test_relu(inputs):
+    return relu(inputs["input"])
+
+@pytest.mark.skip(reason="not here")
+@gpuemu.op("nowhere", iterations=2)
+def test_skipped(inputs):
+    raise AssertionError
+""", "--continue-on-collection-errors")
+    result.assert_outcomes(errors=1, passed=2, skipped=2)

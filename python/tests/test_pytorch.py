@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
@@ -303,3 +304,60 @@ def test_numpy_is_not_needed_by_the_user(client: Client) -> None:
     """Values given as numpy arrays are no tensors: a clear error, not a strange one from torch."""
     with pytest.raises(ValueError, match="inputs has no array"):
         check_autograd(lambda x: x, {"x": np.ones(3)}, client=client)
+
+
+def test_a_function_that_raises_is_an_error(client: Client) -> None:
+    """`assert not check_autograd(...)` does not pass for a typo."""
+    def typo(x: Any) -> Any:
+        return x.sinn()
+
+    report = check_autograd_report(typo, {"x": randn(3)}, client=client)
+    assert isinstance(report.error, AttributeError) and not report and report.ran
+    assert str(report).startswith("autograd: error: the function raised AttributeError: ")
+    with pytest.raises(ValidationError, match="autograd: error: the function raised AttributeError") as error:
+        check_autograd(typo, {"x": randn(3)}, client=client)
+    assert isinstance(error.value.__cause__, AttributeError)
+
+
+def test_wrong_gradients_are_shown_by_element(client: Client) -> None:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            g = g * 2
+            g[1, 2] += 5
+            return g
+
+    report = check_autograd_report(lambda x: Scaled.apply(x), {"x": randn(2, 3)}, client=client)
+    element = r"gradient of x: 1 of 6 wrong\n +gradient of x\[1,2\]: got [0-9.e+-]+, want [0-9.e+-]+ within [0-9.e+-]+$"
+    assert re.search(element, report.detail), report.detail
+    big = check_autograd_report(lambda x: Scaled.apply(x), {"x": randn(40, 40)}, client=client)
+    assert re.search(r"gradient of x, random direction \d+: got", big.detail), big.detail
+    found = validate_custom_autograd_function(Scaled, {"x": randn(2, 3)}, client=client)
+    assert not found and "gradient of x[1,2]: got" in repr(found)
+    with pytest.raises(ValidationError, match=r"gradient of x\[1,2\]: got"):
+        found.check()
+
+
+def test_fuzzed_gradients_are_shown_by_element(client: Client) -> None:
+    class Relu(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clamp(min=0)
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 3
+
+    options: dict[str, Any] = {"iterations": 2, "seed": 1, "dtypes": ["float32"], "value_distribution": "normal"}
+    found = fuzz_pytorch_op(client, "relu", lambda i: Relu.apply(i["input"]), check_backward=True, **options)
+    assert found["failed"] == 0 and found["backward_failures"] and not found
+    message = found["backward_failures"][0]["message"]
+    assert "grad/input[" in message and ": got " in message and ", want " in message, message
+    with pytest.raises(ValidationError, match=r"2 backward_failures, the first: backward: failed"):
+        found.check()
+    right = fuzz_pytorch_op(client, "relu", lambda i: i["input"].relu(), check_backward=True, **options)
+    assert right and right.check() is right

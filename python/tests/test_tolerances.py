@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 import vectors
 
+from gpuemu import Client, ClientError
 from gpuemu.fuzz import generate_random_tensor
 from gpuemu.rng import derive_seed
 from gpuemu.tolerances import (
     _PROFILES,
+    DEFAULT_TOLERANCES,
+    FRAMEWORK_MULTIPLIERS,
     ToleranceConfig,
     ToleranceProfile,
     calibrate_tolerance,
@@ -106,6 +109,9 @@ def test_comparison() -> None:
     assert got == {"atol_ratio": "inf", "rtol_ratio": "0.50x", "a_stricter": False, "b_stricter": False}
 
 
+BINS = [{"want": 4.0, "max_abs": 1e-6, "count": 6}]
+
+
 class FakeClient:
     """Records calls. Every comparison finds an error that grows by one."""
 
@@ -114,15 +120,18 @@ class FakeClient:
         self.compared: list[tuple[Any, Any]] = []
         self.fits: list[tuple[Any, ...]] = []
 
-    def compare(self, got: Any, want: Any, tolerance: Any = None) -> dict[str, Any]:
+    def compare(self, got: Any, want: Any, tolerance: Any = None, errors: bool = False) -> dict[str, Any]:
+        assert errors
         self.compared.append((got, want))
         if self.broken:
             return {"passed": False, "message": "output: shape [2], want [3]", "outputs": [{}]}
-        return {"passed": True, "outputs": [{"max_abs": float(len(self.compared)), "max_want": 8.0, "ulp": 1}]}
+        return {"passed": True, "outputs": [{"max_abs": float(len(self.compared)), "max_want": 8.0, "ulp": 1,
+                                             "errors": BINS}]}  # fmt: skip
 
     def fit_tolerance(self, dtype: str, samples: Any, percentile: float, factor: float) -> dict[str, Any]:
         self.fits.append((dtype, samples, percentile, factor))
-        return {"atol": 0.25, "rtol": 0.0, "false_alarms": 0}
+        miss = {"error": "zeros", "size": 1, "below": 0.25, "share": 0.125}
+        return {"atol": 0.25, "rtol": 0.0, "fitted": 50, "held_out": 50, "false_alarms": 1, "misses": [miss]}
 
     def calibrate(self, op_name: str, dtype: str, iterations: int) -> list[dict[str, Any]]:
         assert (op_name, iterations) == ("my_op", 7)
@@ -153,8 +162,13 @@ def test_calibration_of_two_functions(form: str) -> None:
             percentile=95.0, safety_margin=1.5, client=client,
         )  # fmt: skip
         assert client.fits[0][2:] == (95.0, 1.5)
-    assert got == ToleranceConfig(0.25, 0.0)
-    assert client.fits[0][:2] == ("float16", [{"max_abs": float(i), "max_want": 8.0} for i in (1, 2, 3)])
+    assert got == ToleranceConfig(0.25, 0.0) and ToleranceConfig(0.25, 0.0) == got != ToleranceConfig(0.5, 0.0)
+    assert got.accepted == 0.98 and got.report() == (
+        "atol 0.25, rtol 0, fitted to 50 runs\naccepts 49 of 50 held-out conforming runs (98.0 %)\n"
+        "misses an error of zeros where |want| <= 0.25: 12 % of the values"
+    )
+    samples = [{"max_abs": float(i), "max_want": 8.0, "bins": BINS} for i in (1, 2, 3)]
+    assert client.fits[0][:2] == ("float16", samples)
     for i, (out, want) in enumerate(client.compared):
         case = derive_seed(42, f"iter_{i}")
         x, y = (generate_random_tensor(derive_seed(case, f"input_{k}"), s, "float16") for k, s in enumerate(SHAPES))
@@ -183,3 +197,40 @@ def test_wrong_calibrations() -> None:
         calibrate_tolerance(candidate, 3, SHAPES)
     with pytest.raises(ValueError, match="unknown dtype"):
         calibrate_tolerance(candidate, reference, SHAPES, "float31", client=FakeClient())
+
+
+def test_calibration_fits_both_parts(client: Client) -> None:
+    """A tanh in float32 is off by parts of its value: small values keep a small tolerance, and zeros do not pass."""
+    got = calibrate_tolerance(np.tanh, lambda x: np.tanh(x.astype(np.float64)), [(256,)], client=client)
+    assert 2.0**-25 < got.rtol < 1e-6 and got.atol < 1e-12
+    assert (got.fitted, got.held_out) == (50, 50) and got.accepted >= 0.9
+    assert [miss["error"] for miss in got.misses] == ["zeros", "10 % off", "1 % off", "0.1 % off"]
+    assert all(miss["share"] == 0 for miss in got.misses), got.report()
+    small = np.full(8, 1e-6, np.float32)
+    assert client.compare(np.tanh(small), np.tanh(small.astype(np.float64)), tolerance=got)
+    assert not client.compare(small * 0, np.tanh(small.astype(np.float64)), tolerance=got), "zeros for small values"
+
+
+def test_calibration_of_a_sum_that_cancels(client: Client) -> None:
+    def summed(x: Any) -> Any:
+        return np.cumsum(x, dtype=np.float32)[[63, 127, 255]]
+
+    got = calibrate_tolerance(summed, lambda x: summed64(x), [(256,)], client=client)
+    assert 1e-8 < got.atol < 1e-4 and got.rtol < 1e-4
+    zeros = got.misses[0]
+    assert zeros["error"] == "zeros" and zeros["below"] == pytest.approx(got.atol / (1 - got.rtol))
+    assert "misses an error of zeros where |want| <= " in got.report()
+
+
+def summed64(x: Any) -> Any:
+    return np.cumsum(x.astype(np.float64))[[63, 127, 255]]
+
+
+def test_calibration_refuses_zeros(client: Client) -> None:
+    with pytest.raises(ClientError, match=r"the errors are as large as the values: .* would accept zeros for 100 %"):
+        calibrate_tolerance(lambda x: x * 0, lambda x: np.tanh(x.astype(np.float64)), [(64,)], client=client)
+
+
+def test_names_of_the_published_package() -> None:
+    assert DEFAULT_TOLERANCES["float32"] == ToleranceConfig.for_dtype("float32")
+    assert FRAMEWORK_MULTIPLIERS["jax"] == 1.5 and FRAMEWORK_MULTIPLIERS["numpy"] == 1.0

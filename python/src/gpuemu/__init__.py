@@ -42,7 +42,7 @@ from .results import (
 )
 from .rng import SeededRng, derive_seed, generate_seed
 from .tolerances import ToleranceConfig, ToleranceProfile, calibrate_tolerance, get_recommended_tolerance
-from .validation import ValidationError, validate, validate_op
+from .validate import ValidationError, validate, validate_op  # the module first: its name becomes the function
 
 __all__ = [
     "Client",

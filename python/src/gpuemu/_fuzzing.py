@@ -107,8 +107,13 @@ def stream(transport: Transport, request: dict[str, Any]) -> Iterator[Case]:
 
 def snapshot(view: View) -> dict[str, Any]:
     """An input as text: data type, shape, and its elements in C order, base64."""
-    data = base64.b64encode(_parts.flat_bytes(_parts.array_of(view))).decode("ascii")
-    return {"dtype": view.dtype, "shape": list(view.shape), "data": data}
+    return snapshot_of(_parts.array_of(view))
+
+
+def snapshot_of(array: _parts.Array) -> dict[str, Any]:
+    """An array as text: data type, shape, and its elements in C order, base64."""
+    data = base64.b64encode(_parts.flat_bytes(array)).decode("ascii")
+    return {"dtype": _parts.dtype_name(array.dtype), "shape": list(array.shape), "data": data}
 
 
 def raise_error(header: dict[str, Any]) -> None:
@@ -421,11 +426,6 @@ class Loop:
 
     def _complete(self, result: ValidationResult, case: Case) -> None:
         """Adds to a failure what only this side knows: strides, the options of the run, and inputs that are small."""
-        info = result.repro_info
-        if info is None:
-            return
-        info.fuzz_config = {k: v for k, v in self._plan.request.items() if k not in ("config", "env")}
-        if case.inputs:
-            info.strides = case.inputs[0].strides
-        if sum(v.storage.size for v in case.inputs) <= MAX_SNAPSHOT:
-            info.input_snapshot = {v.name: snapshot(v) for v in case.inputs}
+        from . import _reproduction  # it reads cases by means of this module
+
+        _reproduction.fill(result, case, self._plan.request, self._plan.iterations)

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+from ._judged import Judged
+
 FIGURES = {"register_count": "registers", "local_memory_bytes": "local", "shared_memory_bytes": "shared_static",
            "stack_bytes": "stack"}  # fmt: skip
 ESTIMATED = "ptx-estimate"  # the origin of a figure that is no fact
 
 
-def lint_results(reply: dict[str, Any]) -> list[dict[str, Any]]:
+class LintResults(Judged, list[dict[str, Any]]):
+    """A dict for each kernel. The list is true if there are kernels and all passed."""
+
+    def _green(self) -> bool:
+        return len(self) > 0 and all(kernel["passed"] for kernel in self)
+
+    def _text(self) -> str:
+        lines = [f"lint: {sum(bool(kernel['passed']) for kernel in self)}/{len(self)} kernels passed"]
+        for kernel in self:
+            for v in kernel["violations"]:
+                lines.append(f"{kernel['kernel_name']}: {v['severity']}: {v['message']}")
+        return "\n  ".join(lines)
+
+
+def lint_results(reply: dict[str, Any]) -> LintResults:
     """The kernels of a reply to POST /v1/lint."""
-    return [_result(kernel, reply["saved"]) for kernel in reply["lint"]["kernels"]]
+    return LintResults(_result(kernel, reply["saved"]) for kernel in reply["lint"]["kernels"])
 
 
 def _result(kernel: dict[str, Any], saved: str) -> dict[str, Any]:

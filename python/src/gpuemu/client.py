@@ -8,61 +8,44 @@ import os
 import sys
 import time
 import warnings
-import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
 import numpy as np
 
-from . import _daemon, _fuzzing, _launch, _lint, _parts
+from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
+from ._batches import CaseInputs, TestBatch
 from ._case import Case, Execution
 from ._http import Transport
-from ._parts import array_of, texts
+from ._outputs import named, reference_hook
+from ._parts import texts
 from ._progress import Progress
 from ._shared import Reserve
 from .arrays import Arrays, arrays, numpy_dtype, to_numpy
 from .emulation import EmulationResult
-from .guard import Guard, call_attrs
+from .guard import Guard
 from .results import (
     ClientError,
+    Comparison,
     ConnectionFailed,
     FuzzResults,
     MinimizeResult,
     ReproduceResult,
+    ReproductionInfo,
     ValidationResult,
     parse_result,
+    reproduction_info,
 )
 from .rng import default_seed
 
-PROTOCOL = 2  # of the HTTP API
+PROTOCOL_VERSION = 2  # of the HTTP API
+__all__ = [
+    "PROTOCOL_VERSION", "Client", "ClientError", "ConnectionFailed", "FuzzResults", "MinimizeResult", "ReproduceResult",
+    "ReproductionInfo", "TestBatch", "ValidationResult",
+]  # fmt: skip
+
 Schema = Mapping[str, Any]
 OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
-
-
-class CaseInputs(dict[str, Any]):
-    """The inputs of a handed-out case by name. It remembers the case, so that submit_output need not send them back.
-
-    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case; those of a schema of
-    the caller's are none that the engine could make again.
-    """
-
-    def __init__(self, case: Case, own_schema: bool) -> None:
-        super().__init__((v.name, array_of(v)) for v in case.inputs)
-        self.case = case.text
-        self._own_schema = own_schema
-        self._sums = self._checksums()
-
-    def _checksums(self) -> dict[str, tuple[Any, ...]]:
-        return {k: (a.shape, a.dtype, zlib.crc32(_parts.flat_bytes(a))) for k, a in self.items()}
-
-    def untouched(self) -> bool:
-        """Whether the inputs still are those of the case."""
-        if self._own_schema:
-            return False
-        try:
-            return self._checksums() == self._sums
-        except (AttributeError, TypeError, ValueError, BufferError):  # something else was put in
-            return False
 
 
 class Client:
@@ -103,6 +86,16 @@ class Client:
         self._checked = False
         self._known: int | None = None  # process of the daemon whose version is ours
 
+    @property
+    def socket_path(self) -> str:
+        """The path of the socket that requests go to."""
+        return self._transport.path
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long the daemon may be silent within one request, in milliseconds."""
+        return round(self._transport.timeout * 1000)
+
     # ---- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -140,10 +133,10 @@ class Client:
             )  # fmt: skip
             self._own = True
             return self._connect()
-        if ping.get("protocol") != PROTOCOL:
+        if ping.get("protocol") != PROTOCOL_VERSION:
             raise ClientError(
                 f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
-                f"{ping.get('protocol')}, this package speaks {PROTOCOL}", "other-version",
+                f"{ping.get('protocol')}, this package speaks {PROTOCOL_VERSION}", "other-version",
                 "gpuemu daemon stop ends it; the next request starts the right one",
             )  # fmt: skip
         self._checked = True
@@ -201,7 +194,7 @@ class Client:
 
     def validate_op(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: str | None = None,
-        seed: int | None = None, *, tolerance: Any | None = None, **kwargs: Any,
+        seed: int | None = None, *, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
 
@@ -213,13 +206,18 @@ class Client:
                 of their own, as int8_matmul does. Default: read off the arrays.
             seed: a name for the case, to find it again.
             tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
+            store: whether to store the verdict: all, failures or none.
             **kwargs: attributes of the operator, or arguments of the reference.
+
+        Returns:
+            The verdict: true if the output passed; its check() raises ValidationError otherwise.
         """
-        return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, dtype)
+        header = {"dtype": dtype, "store": store}
+        return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, header)
 
     def submit_output(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
-        expected: Any | None = None, tolerance: Any | None = None, **kwargs: Any,
+        expected: Any | None = None, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges the output of a case that get_test_case or get_test_batch handed out, and stores the verdict.
 
@@ -230,26 +228,30 @@ class Client:
             seed: seed of the case.
             expected: reference values that the caller computed, as an array or a dict, instead of the operator's.
             tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
+            store: whether to store the verdict: all, failures or none.
             **kwargs: attributes of the operator, or arguments of the reference.
         """
-        return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs)
+        return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs, {"store": store})
 
     def _submit(
         self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int | None, expected: Any | None,
-        tolerance: Any | None, kwargs: Mapping[str, Any], dtype: str | None = None,
+        tolerance: Any | None, kwargs: Mapping[str, Any], members: Mapping[str, Any],
     ) -> ValidationResult:  # fmt: skip
-        header = self._request(op=op_name, dtype=dtype, kwargs=texts(kwargs) or None)
+        header = self._request(op=op_name, kwargs=texts(kwargs) or None, **members)
         tensors = {"outputs/" + k: a for k, a in named(output, "output").items()}
         if expected is not None:
             tensors.update(("expected/" + k, a) for k, a in named(expected, "output").items())
         if tolerance is not None:
             header["tolerance"] = tolerance_of(tolerance)
-        if isinstance(inputs, CaseInputs) and not (kwargs or dtype) and expected is None and inputs.untouched():
+        own = isinstance(inputs, CaseInputs) and not kwargs and members.get("dtype") is None and expected is None
+        if isinstance(inputs, CaseInputs) and own and inputs.untouched():
             header["case"] = inputs.case
         else:
             tensors.update(("inputs/" + k, to_numpy(a)) for k, a in inputs.items())
             header["seed"] = str(default_seed() if seed is None else seed)
-        return parse_result(self._post_part("/v1/submit", header, tensors)["result"])
+        result = parse_result(self._post_part("/v1/submit", header, tensors)["result"])
+        _reproduction.fill_arrays(result, inputs)
+        return result
 
     def _post_part(self, path: str, header: Mapping[str, Any], tensors: Mapping[str, np.ndarray[Any, Any]]) -> Any:
         """Sends one part and returns the JSON of the answer."""
@@ -285,11 +287,14 @@ class Client:
         tensors = {"inputs/" + k: to_numpy(a) for k, a in inputs.items()}
         tensors.update(("grad_outputs/" + k, a) for k, a in named(grad_outputs, "output").items())
         tensors.update(("grads/" + k, to_numpy(a)) for k, a in grads.items())
-        return parse_result(self._post_part("/v1/gradients", header, tensors)["result"])
+        result = parse_result(self._post_part("/v1/gradients", header, tensors)["result"])
+        _reproduction.fill_arrays(result, inputs)
+        return result
 
     def compare(
-        self, got: Any, want: Any, atol: float | None = None, rtol: float | None = None, *, tolerance: Any | None = None
-    ) -> dict[str, Any]:
+        self, got: Any, want: Any, atol: float | None = None, rtol: float | None = None, *,
+        tolerance: Any | None = None, errors: bool = False,
+    ) -> Comparison:  # fmt: skip
         """Compares two arrays, or two dicts of arrays, in the engine; nothing is stored.
 
         Args:
@@ -297,20 +302,20 @@ class Client:
             want: what it should be.
             atol, rtol: tolerances; default: those of the data type of got.
             tolerance: an object or dict with atol and rtol, instead of the two.
+            errors: whether outputs have errors: the largest error at each magnitude of the wanted value.
 
         Returns:
-            A dict with passed, message and outputs: one dict per array with max_abs, max_rel, mismatched and the rest
-            of the statistics.
+            A dict with passed, verdict, message and outputs: one dict per array with max_abs, max_rel, mismatched and
+            the rest of the statistics. It is true if it passed, and its check() raises ValidationError otherwise.
         """
-        header: dict[str, Any] = {}
+        header: dict[str, Any] = {"errors": True} if errors else {}
         if tolerance is not None:
             header["tolerance"] = tolerance_of(tolerance)
         elif atol is not None or rtol is not None:
             header["tolerance"] = {"atol": atol or 0.0, "rtol": rtol or 0.0}
         tensors = {"got/" + k: a for k, a in named(got, "output").items()}
         tensors.update(("want/" + k, a) for k, a in named(want, "output").items())
-        reply: dict[str, Any] = self._post_part("/v1/compare", header, tensors)
-        return reply
+        return Comparison(self._post_part("/v1/compare", header, tensors))
 
     # ---- fuzzing ---------------------------------------------------------------------------------------------------
 
@@ -376,7 +381,7 @@ class Client:
             seed=int(request["seed"]), label=op_name, fail_fast=fail_fast, progress=progress,
         )  # fmt: skip
         if reference is not None:
-            plan.reference = _reference_hook(reference)
+            plan.reference = reference_hook(reference)
         if on_case is not None:
             plan.on_result = _case_hook(where, on_case)
         try:
@@ -486,23 +491,33 @@ class Client:
         finally:
             bar.close()
         results.duration = time.monotonic() - started
+        _reproduction.defer(results.failures, self._case, request)
         return results
 
     # ---- stored results --------------------------------------------------------------------------------------------
 
+    def _case(self, text: str) -> Case:
+        """The case of that text, with its inputs as they lie in memory."""
+        request = self._request(op=text.partition(" ")[0], case=text, seed="0", count=1)
+        [case] = _fuzzing.stream(self._fresh(), request)
+        return case
+
+    def _stored(self, path: str, body: dict[str, Any]) -> list[ValidationResult]:
+        results = [parse_result(r) for r in self._json("POST", path, body)["results"]]
+        _reproduction.defer(results, self._case)
+        return results
+
     def get_result(self, seed: int) -> ValidationResult | None:
-        """The newest stored result of a case, by its seed; None if there is none."""
-        found = self._json("POST", "/v1/results", {"seed": str(seed), "limit": 1})["results"]
-        return parse_result(found[0]) if found else None
+        """The newest stored result of a case, by its seed; None if there is none. A result that failed is false."""
+        return next(iter(self._stored("/v1/results", {"seed": str(seed), "limit": 1})), None)
 
     def list_results(self, limit: int = 100) -> list[ValidationResult]:
         """Stored results, newest first."""
-        return [parse_result(r) for r in self._json("POST", "/v1/results", {"limit": limit})["results"]]
+        return self._stored("/v1/results", {"limit": limit})
 
     def list_failures(self, limit: int = 20, op_name: str | None = None) -> list[ValidationResult]:
         """Stored failures, newest first."""
-        body = {"limit": limit, **({"op": op_name} if op_name else {})}
-        return [parse_result(r) for r in self._json("POST", "/v1/failures", body)["results"]]
+        return self._stored("/v1/failures", {"limit": limit, **({"op": op_name} if op_name else {})})
 
     def store_baseline(self, tag: str) -> dict[str, Any]:
         """Keeps the results of the newest finished test or ci run of the project under a tag, as a baseline."""
@@ -510,7 +525,7 @@ class Client:
         return reply
 
     def reproduce(self, seed: int | str, op_name: str | None = None) -> ReproduceResult:
-        """Makes a case again: its inputs, and its verdict of now where the engine can execute the operator.
+        """Makes a case again: its inputs as they lie in memory, and its verdict where the engine can execute the op.
 
         Args:
             seed: seed of a stored case, or a case in one line.
@@ -519,16 +534,31 @@ class Client:
         target = {"case": seed} if isinstance(seed, str) and not seed.isdigit() else {"seed": str(seed)}
         request = self._request(op=op_name, **target)
         reply = self._json("POST", "/v1/reproduce", request)
-        image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
-        inputs = {}
-        for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items():
-            inputs[name] = np.frombuffer(data, numpy_dtype(dtype)).reshape(shape).copy()
+        try:
+            case: Case | None = self._case(reply["case"])
+        except ClientError:  # of a schema of the caller's: the store alone has its inputs
+            case = None
+        inputs = self._values(request) if case is None else {v.name: _parts.array_of(v) for v in case.inputs}
         stored = parse_result(reply["stored"]) if reply.get("stored") else None
         result = parse_result(reply["result"]) if reply.get("result") else stored
         if result is None:
             result = ValidationResult(False, 0, op_name or "", verdict="not_run", case=reply["case"],
                                       message="only the client can execute this operator")  # fmt: skip
+            result.repro_info = reproduction_info(result)
+        for found in (result, stored):
+            if found is not None and case is not None:
+                _reproduction.fill(found, case)
+            elif found is not None:
+                _reproduction.fill_arrays(found, inputs)
         return ReproduceResult(result, inputs, stored, reply["still_fails"], reply["executable"])
+
+    def _values(self, request: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+        """The inputs of a stored case, contiguous."""
+        image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
+        return {
+            name: np.frombuffer(data, numpy_dtype(dtype)).reshape(shape).copy()
+            for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items()
+        }
 
     def replay(
         self, case: str, run_op: Callable[..., Any], *, framework: str | None = None, device: str | None = None,
@@ -572,8 +602,15 @@ class Client:
             case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
             max_iters=max_iters,
         )  # fmt: skip
-        reply = self._work("/v1/minimize", request, "minimize", progress)
+        try:
+            reply = self._work("/v1/minimize", request, "minimize", progress)
+        except ClientError as exc:
+            if exc.code != "campaign-not-executable":
+                raise
+            own = f"client.minimize({seed!r}, run_op=KERNEL) runs a kernel of this process"
+            raise ClientError(exc.message, exc.code, "; ".join(filter(None, [exc.hint, own]))) from None
         result = parse_result(reply["minimized"])
+        _reproduction.defer([result], self._case)
         shape = result.repro_info.shape if result.repro_info else ()
         return MinimizeResult(
             original_seed=int(reply["original"]["seed"]), minimized_seed=result.seed, minimized_shape=shape,
@@ -598,7 +635,10 @@ class Client:
         """Fits a tolerance to the configured candidate of an operator, which is taken to be right.
 
         Returns:
-            One dict per data type: atol, rtol, fitted, held_out, false_alarms and false_alarm_rate.
+            One dict per data type: atol, rtol, fitted, held_out, false_alarms, false_alarm_rate and misses.
+
+        Raises:
+            ClientError: the tolerance would accept zeros for most values: candidate or reference is wrong.
         """
         request = self._request(
             op=op_name, dtype=dtype, iterations=iterations, seed=None if seed is None else str(seed)
@@ -608,18 +648,19 @@ class Client:
         return calibrations
 
     def fit_tolerance(
-        self, dtype: str, samples: Sequence[Mapping[str, float]], percentile: float = 95.0, factor: float = 1.5
+        self, dtype: str, samples: Sequence[Mapping[str, Any]], percentile: float = 95.0, factor: float = 1.5
     ) -> dict[str, Any]:
         """Fits a tolerance to the errors of runs that are right: factor times a percentile, tried on the other half.
 
         Args:
             dtype: data type of the outputs.
-            samples: a dict with max_abs and max_want per run, as compare gives them.
+            samples: a dict with max_abs and max_want per run, and bins, the errors of compare(..., errors=True).
+                Without bins atol alone is fitted.
             percentile: of the errors.
             factor: what it is multiplied by.
         """
         body = {"dtype": dtype, "percentile": percentile, "factor": factor,
-                "samples": [{"max_abs": s["max_abs"], "max_want": s["max_want"]} for s in samples]}  # fmt: skip
+                "samples": [{k: s[k] for k in ("max_abs", "max_want", "bins") if k in s} for s in samples]}  # fmt: skip
         reply: dict[str, Any] = self._json("POST", "/v1/fit", body)
         return reply
 
@@ -704,7 +745,7 @@ class Client:
         }  # fmt: skip
         return str(self._json("POST", "/v1/compile", body)["ptx"])
 
-    def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> list[dict[str, Any]]:
+    def lint_kernel(self, ptx_content: str, kernel_name: str | None = None) -> _lint.LintResults:
         """Holds the kernels of a PTX text to their limits, and stores their metrics.
 
         The limits are those of the kernel in gpuemu.toml, else 64 registers, no spills and no local memory. From PTX
@@ -718,85 +759,13 @@ class Client:
         Returns:
             a dict per kernel: kernel_name, passed, metrics (register_count, spill_count, local_memory_bytes,
             shared_memory_bytes, instruction_count, ...), violations (kind, severity, message, line, ...), timestamp.
+            The list is true if there are kernels and all passed; its check() raises otherwise.
 
         Raises:
             ClientError: the text is no PTX; the message has line and column.
         """
         body = self._request(ptx=ptx_content, kernel=kernel_name)
         return _lint.lint_results(self._json("POST", "/v1/lint", body))
-
-
-class TestBatch(Sequence[dict[str, Any]]):
-    """Cases that are streamed while one loops over them; an index fetches that one case."""
-
-    __test__ = False  # not a class of tests, whatever its name suggests to pytest
-
-    def __init__(self, client: Client, request: dict[str, Any], count: int) -> None:
-        self._client = client
-        self._request = request
-        self._count = count
-
-    @property
-    def seed(self) -> int:
-        """The master seed."""
-        return int(self._request["seed"])
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        # A connection of its own: the loop's body may send requests while the stream is open.
-        self._client._fresh()
-        transport = Transport(self._client._transport.path, self._client._transport.timeout)
-        with contextlib.closing(transport):
-            request = dict(self._request, start=0, count=self._count)
-            yield from (self._as_dict(case) for case in _fuzzing.stream(transport, request))
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._count))]
-        at = index + self._count if index < 0 else index
-        if not 0 <= at < self._count:
-            raise IndexError(index)
-        request = dict(self._request, start=at, count=1)
-        [case] = _fuzzing.stream(self._client._fresh(), request)
-        return self._as_dict(case)
-
-    def _as_dict(self, case: Case) -> dict[str, Any]:
-        first = case.inputs[0] if case.inputs else None
-        layout = next((w.partition("]:")[2].partition(":")[0] for w in case.text.split() if w.startswith("in=")), "")
-        return {
-            "seed": case.seed, "inputs": CaseInputs(case, "schema" in self._request),
-            "shape": tuple(first.shape) if first else (), "strides": tuple(first.strides) if first else (),
-            "dtype": case.dtype, "layout": layout, "attrs": case.attrs, "case": case.text, "index": case.index,
-        }  # fmt: skip
-
-
-def _reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, np.ndarray[Any, Any]]]:
-    takes = call_attrs(reference)
-
-    def hook(case: Case) -> dict[str, np.ndarray[Any, Any]]:
-        inputs = {}
-        for view in case.inputs:
-            array = _parts.array_of(view)
-            inputs[view.name] = array.astype(np.float64) if "float" in view.dtype else array
-        attrs = {k: v for k, v in case.attrs.items() if takes is None or k in takes}
-        values = reference(inputs, **attrs)
-        if values is None:
-            raise ClientError("the reference returned None", hint="return an array, a tuple of them or a dict")
-        specs = case.outputs or []
-        if isinstance(values, (tuple, list)) and len(specs) == len(values):
-            values = dict(zip([spec.name for spec in specs], values))
-        wants = named(values, specs[0].name if len(specs) == 1 else "output")
-        for name, want in wants.items():
-            if want.dtype.kind not in "fiub" and want.dtype.name not in _parts.FORMATS:
-                raise ClientError(f"the reference returned {name} as {want.dtype.name}", hint="return float64")
-            shapes = [spec.shape for spec in specs if spec.name == name]
-            if shapes and shapes[0] is not None and want.shape != shapes[0]:
-                raise ClientError(f"the reference returned {name} of shape {want.shape}, the schema says {shapes[0]}")
-        return wants
-
-    return hook
 
 
 def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
@@ -807,17 +776,6 @@ def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, Val
         on_case(case, inputs, done.outputs, result)
 
     return hook
-
-
-def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
-    """Outputs by name; a single array, or a tuple as the kernel returned it, gets names by place."""
-    if isinstance(value, Mapping):
-        return {str(k): to_numpy(v) for k, v in value.items()}
-    if isinstance(value, (tuple, list)) and not all(isinstance(v, (int, float, complex)) for v in value):
-        if len(value) == 1:
-            return {default: to_numpy(value[0])}
-        return {f"{default}{i}": to_numpy(v) for i, v in enumerate(value)}
-    return {default: to_numpy(value)}
 
 
 def _listed(names: Sequence[str]) -> Sequence[str]:

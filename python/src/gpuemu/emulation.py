@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from ._judged import Judged
 from .results import ClientError
 
 MAX_SHOWN = 10  # findings in the text of an error: the first ones tell most
@@ -53,9 +54,9 @@ class EmulationFinding:
         return f"{self.kind} at {self.sentence}"
 
 
-@dataclass
-class EmulationResult:
-    """What came of a launch.
+@dataclass(repr=False)
+class EmulationResult(Judged):
+    """What came of a launch; true if the kernel ran to its end and nothing was found.
 
     Attributes:
         status: passed, failed (there are findings) or not_run (error says why).
@@ -87,6 +88,12 @@ class EmulationResult:
     def ok(self) -> bool:
         """Whether the kernel ran to its end, and nothing was found."""
         return self.status == "passed"
+
+    def _green(self) -> bool:
+        return self.ok
+
+    def _text(self) -> str:
+        return f"{self.kernel}: {self.status}" if self.ok else str(EmulationError(self))
 
     def check(self) -> EmulationResult:
         """Raises EmulationError unless ok; returns itself."""

@@ -259,14 +259,22 @@ def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[str] | None = None) -> Iterat
 
 
 def fuzz_layouts_seeded(
-    seed: int, shape: Sequence[int], layouts: Sequence[str] | None = None
-) -> Iterator[tuple[int, str, tuple[int, ...], tuple[int, ...]]]:
-    """(case seed, layout, shape, strides) without end, as the published fuzzer draws them."""
-    dims = _values.check_shape(shape)
+    seed: int, shape: Sequence[int] | None = None, layouts: Sequence[str] | None = None
+) -> Iterator[Any]:
+    """(case seed, layout, shape, strides) without end, as the published fuzzer draws them.
+
+    Args:
+        seed: master seed.
+        shape: of the tensors; without it the draws are (case seed, layout).
+        layouts: names to draw from; default: contiguous, strided and transposed.
+    """
     names = [_values.check_layout(name) for name in (_LAYOUTS if layouts is None else layouts)]
     if not names:
         raise ValueError("layouts is empty: give at least one")
     drawn = ((rng.seed, rng.derive("layout").choice(names)) for rng in _cases(seed))
+    if shape is None:
+        return drawn
+    dims = _values.check_shape(shape)
     return ((case, layout, dims, _values.strides(dims, layout)) for case, layout in drawn)
 
 
@@ -311,6 +319,8 @@ class FuzzConfig:
         min_dims, max_dims, min_size, max_size: number of dimensions, and size of each.
         max_elements: a shape from ranges has no more elements.
         inputs: names of the inputs. All have the shape, data type and layout of the case.
+        options: what else a run of the engine was asked for, such as attrs and values, where the configuration is
+            that of a stored or returned failure. A SeededFuzzer does not use it.
     """
 
     seed: int | None = None
@@ -327,6 +337,7 @@ class FuzzConfig:
     max_size: int = _DEFAULT
     max_elements: int = _MAX_ELEMENTS
     inputs: list[str] = field(default_factory=lambda: ["input"])
+    options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ranges = {n: v for n in ("min_dims", "max_dims", "min_size", "max_size") if (v := getattr(self, n)) is not None}
@@ -454,7 +465,7 @@ class SeededFuzzer:
     def run(
         self, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None = None, *,
         op: str | None = None, iterations: int | None = None, tolerance: Any | None = None,
-        fail_fast: bool = False, client: Any | None = None, **attrs: Any,
+        fail_fast: bool = False, client: Any | None = None, store: str = "all", **attrs: Any,
     ) -> FuzzResults:  # fmt: skip
         """Runs a function on the next cases and has the engine judge what it returns.
 
@@ -468,6 +479,7 @@ class SeededFuzzer:
             tolerance: with reference: an object or dict with atol and rtol; default: that of the data type.
             fail_fast: end at the first failure.
             client: the Client to use; default: a new one.
+            store: which verdicts to store: all, failures or none.
             **attrs: attributes of the operator.
         """
         name = op or str(getattr(op_fn, "__name__", ""))
@@ -481,11 +493,13 @@ class SeededFuzzer:
             with Client() as own:
                 return self.run(
                     op_fn, reference, op=name, iterations=iterations, tolerance=tolerance, fail_fast=fail_fast,
-                    client=own, **attrs,
+                    client=own, store=store, **attrs,
                 )  # fmt: skip
         tally = _Tally(self.seed)
         for case in self.iterator(self.config.iterations if iterations is None else iterations):
-            result = _judge(client, case, op_fn, reference, name, tolerance, attrs)
+            options = {"store": store} if reference is None else {"store": store, "tolerance": tolerance}
+            result = _judge(client, case, op_fn, reference, name, options, attrs)
+            _complete(result, case, self.config)
             tally.add(result)
             if fail_fast and tally.failures:
                 break
@@ -501,7 +515,7 @@ def _nothing_to_judge_by(what: str) -> str:
 
 def _judge(
     client: Any, case: TestCase, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None, op: str,
-    tolerance: Any | None, attrs: Mapping[str, Any],
+    options: Mapping[str, Any], attrs: Mapping[str, Any],
 ) -> ValidationResult:  # fmt: skip
     """Runs one case. Kernel, reference and engine get arrays of their own: a kernel may write to its inputs."""
     from .results import ClientError, ReproductionInfo, ValidationResult
@@ -519,14 +533,23 @@ def _judge(
             failures=[{"kind": "raised", "message": message}], repro_info=where,
         )  # fmt: skip
     expected = None if reference is None else reference(inputs())
-    options = {} if reference is None else {"expected": expected, "tolerance": tolerance}
+    given = {} if reference is None else {"expected": expected}
     try:
-        result: ValidationResult = client.submit_output(op, inputs(), output, case.seed, **options, **attrs)
+        result: ValidationResult = client.submit_output(op, inputs(), output, case.seed, **given, **options, **attrs)
     except ClientError as err:
         if reference is None and err.code.endswith("unknown-op"):
             raise ValueError(_nothing_to_judge_by(repr(op))) from err
         raise
     return result
+
+
+def _complete(result: ValidationResult, case: TestCase, config: FuzzConfig) -> None:
+    """Adds to a failure what makes its case again."""
+    from . import _reproduction  # it reads configurations itself
+
+    _reproduction.fill_arrays(result, case.inputs, config)
+    if result.repro_info is not None:
+        result.repro_info.layout = case.layout
 
 
 class _Tally:

@@ -10,6 +10,7 @@ simplest case that fails in the same way, and the command that makes it again.
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -54,6 +55,8 @@ def op(
         emulate: whether launches of Triton kernels in the function are executed on the CPU, by the emulator; a target
             such as "sm_90" says yes, too. Default: --gpuemu-emulate.
     """
+    if not isinstance(name, str):
+        raise TypeError('@gpuemu.op needs the name of an operator: write @gpuemu.op("softmax")')
     if iterations is not None and iterations < 1:
         raise ValueError(f"@gpuemu.op({name!r}): iterations is {iterations}, want at least 1")
     options: dict[str, Any] = {
@@ -133,6 +136,8 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
             f"{name}: @pytest.mark.parametrize and @gpuemu.op do not go together: the cases are the parameters; "
             "fix attributes with attrs={...}, dtypes with dtypes=[...], and write a function per variant"
         )
+    method = isinstance(collector, pytest.Class) and not isinstance(obj, staticmethod)
+    _check_parameters(collector, name, function, marked.session, method)
     settings = collector.config.option
     default = DEFAULT_SEED if settings.gpuemu_seed is None else settings.gpuemu_seed
     marked.session.seed = default if marked.seed is None else marked.seed
@@ -145,12 +150,56 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
         marked.text, marked.count = text, 1
     # pytest asks for fixtures by the names of parameters, and `inputs` is none: it sees this function in place of the
     # kernel, with the same marks. pytest_pyfunc_call then runs the kernel itself.
-    method = isinstance(collector, pytest.Class) and not isinstance(obj, staticmethod)
     shown: Any = _method_of_case if method else _function_of_case
     shown = types.FunctionType(shown.__code__, shown.__globals__, name)
     cases = pytest.mark.parametrize(CASE, range(marked.count), ids=[f"case{i}" for i in range(marked.count)])
     shown.pytestmark = [*marks, cases.mark]
     return list(collector._genfunctions(name, shown))
+
+
+def _check_parameters(collector: Any, name: str, function: Any, session: KernelSession, method: bool) -> None:
+    """Refuses a function that cannot be called with inputs, once instead of in each case."""
+    wanted = [*(["self"] if method else []), "inputs", *(["outputs"] if session.writes else [])]
+    try:
+        inspect.signature(function).bind_partial(*wanted)
+    except TypeError:
+        raise collector.CollectError(
+            f"{name}: @gpuemu.op({session.op_name!r}) calls it as {name}({', '.join(wanted[method:])}), and it has no "
+            f"such parameters: write def {name}({', '.join(wanted)})"
+        ) from None
+
+
+def _functions(items: Sequence[Any]) -> dict[_Marked, list[Any]]:
+    """The tests of each decorated function; those that are skipped anyway are left out."""
+    found: dict[_Marked, list[Any]] = {}
+    for item in items:
+        marked = getattr(getattr(item, "obj", None), ATTRIBUTE, None)
+        if isinstance(marked, _Marked) and CASE in getattr(getattr(item, "callspec", None), "params", {}):
+            found.setdefault(marked, []).append(item)
+    return {marked: tests for marked, tests in found.items() if tests[0].get_closest_marker("skip") is None}
+
+
+def pytest_collection_modifyitems(session: pytest.Session, items: list[Any]) -> None:
+    """Asks the engine for the first case of each selected function: what it refuses is one error of collection."""
+    import pytest
+
+    for marked, tests in _functions(items).items():
+        first = tests[0]
+        kernel = marked.session
+        kernel.config = _daemon.project_of(kernel.config, str(first.path.parent))
+        try:
+            if marked.text is None:
+                kernel.probe()
+        except ClientError as exc:
+            words = _escape.block(f"gpuemu: {exc}")
+            node = first.nodeid.rpartition("[")[0]
+            session.ihook.pytest_collectreport(report=pytest.CollectReport(node, "failed", words, []))
+            gone = set(map(id, tests))
+            items[:] = [item for item in items if id(item) not in gone]
+
+
+# After what deselects tests. This is what pytest.hookimpl(trylast=True) writes; the package is imported without pytest.
+pytest_collection_modifyitems.pytest_impl = {"trylast": True}  # type: ignore[attr-defined]
 
 
 def _function_of_case(gpuemu_case: int) -> None:

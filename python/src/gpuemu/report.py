@@ -21,16 +21,17 @@ def describe(result: ValidationResult, simplest: ValidationResult | None, replay
     lines = [f"{result.op_name}: {result.verdict} ({result.reason})", "  " + result.message]
     if result.hint:
         lines.append("  " + result.hint)
-    lines += [*_details(result), "case: " + result.case]
+    lines += [*details(result), "case: " + result.case]
     if simplest is not None and simplest.case != result.case:
         lines.append("simplest case that fails in the same way: " + simplest.case)
         if simplest.message != result.message:  # a kernel that raises does so in the same words
-            lines += ["  " + simplest.message, *_details(simplest)]
-    lines.append(f"replay: {replay} {shlex.quote((simplest or result).case)}")
+            lines += ["  " + simplest.message, *details(simplest)]
+    lines.append(f"replay: {replay} {shlex.quote((result if simplest is None else simplest).case)}")
     return _escape.block("\n".join(lines))
 
 
-def _details(result: ValidationResult) -> list[str]:
+def details(result: ValidationResult) -> list[str]:
+    """Lines on a failure below its message: findings, diagnoses, the worst elements, the error map."""
     lines = [": ".join(filter(None, ["  " + f["kind"], f.get("name"), f.get("sentence")])) for f in result.findings]
     for output in result.error_stats:
         for finding in output.get("diagnosis") or []:

@@ -76,6 +76,18 @@ class KernelSession:
         request.update(which, count=count, max_bytes=_fuzzing.BATCH_BYTES)
         return _fuzzing.fetch(ready.client._connect(), request, ready.inputs)
 
+    @property
+    def writes(self) -> bool:
+        """Whether the kernel writes to outputs that it is given."""
+        return self._outputs == "allocated"
+
+    def probe(self) -> None:
+        """Raises ClientError where the engine refuses the operator or its options. Nothing stays open."""
+        try:
+            self._fetch(1, start=0)
+        finally:
+            self.close()
+
     def run(self, index: int, count: int) -> tuple[Case, ValidationResult]:
         """Runs case index of count and returns it with its verdict."""
         if index not in self._cases:
@@ -157,7 +169,7 @@ def minimized(
         if original.verdict not in ("fail", "error"):
             raise ClientError(f"the case does not fail now: its verdict is {original.verdict}")
         found = session.minimize(case, original, budget)
-        result = session.judge(session.case(found.case)) if found else original  # once more, to be stored
+        result = original if found is None else session.judge(session.case(found.case))  # once more, to be stored
     finally:
         session.close()
     shape = result.repro_info.shape if result.repro_info else ()

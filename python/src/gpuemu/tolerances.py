@@ -16,6 +16,9 @@ from . import _values
 from .rng import derive_seed
 
 __all__ = [
+    "DEFAULT_TOLERANCES",
+    "FRAMEWORK_MULTIPLIERS",
+    "CalibratedTolerance",
     "ToleranceConfig",
     "ToleranceProfile",
     "calibrate_tolerance",
@@ -38,7 +41,7 @@ _PROFILES = {
 
 # How much wider the tolerances of a framework and of an operator are: facts of the published package. XLA fuses and
 # reorders; long sums and chains of functions collect errors.
-_FRAMEWORKS = {"numpy": 1.0, "pytorch": 1.0, "torch": 1.0, "cupy": 1.0, "jax": 1.5, "tensorflow": 1.5}
+FRAMEWORK_MULTIPLIERS = {"numpy": 1.0, "pytorch": 1.0, "torch": 1.0, "cupy": 1.0, "jax": 1.5, "tensorflow": 1.5}
 _OPERATIONS = {
     "matmul": 1.5, "conv2d": 2.0, "softmax": 1.5, "batchnorm": 2.0, "layernorm": 2.0, "attention": 2.5,
 }  # fmt: skip
@@ -106,9 +109,59 @@ def _tolerance(profile: str, dtype: str) -> ToleranceConfig:
 
 
 def _framework(name: str) -> float:
-    if name not in _FRAMEWORKS:
-        raise ValueError(f"unknown framework {name!r}: known are {', '.join(_FRAMEWORKS)}")
-    return _FRAMEWORKS[name]
+    if name not in FRAMEWORK_MULTIPLIERS:
+        raise ValueError(f"unknown framework {name!r}: known are {', '.join(FRAMEWORK_MULTIPLIERS)}")
+    return FRAMEWORK_MULTIPLIERS[name]
+
+
+# The tolerances of for_dtype by data type.
+DEFAULT_TOLERANCES = {dtype: ToleranceConfig(value, value) for dtype, value in _PROFILES["default"].items()}
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedTolerance(ToleranceConfig):
+    """A fitted tolerance with its evidence: print(tolerance.report()).
+
+    Attributes:
+        fitted: runs that it was fitted to.
+        held_out: runs that it was tried on.
+        false_alarms: of those, how many it refuses although they conform.
+        misses: planted errors, as dicts: error ("zeros", "1 % off"), size (|error| / |want|), below (missed where
+            |want| is at most this; absent: everywhere) and share (of the held-out elements that are not zero).
+    """
+
+    fitted: int = 0
+    held_out: int = 0
+    false_alarms: int = 0
+    misses: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def accepted(self) -> float:
+        """The share of the held-out conforming runs that it accepts."""
+        return 1 - self.false_alarms / self.held_out if self.held_out else 0.0
+
+    def report(self) -> str:
+        """What it accepts and misses, one finding a line."""
+        passed = self.held_out - self.false_alarms
+        lines = [
+            f"atol {self.atol:.3g}, rtol {self.rtol:.3g}, fitted to {self.fitted} runs",
+            f"accepts {passed} of {self.held_out} held-out conforming runs ({100 * self.accepted:.1f} %)",
+        ]
+        for miss in self.misses:
+            where = f"where |want| <= {miss['below']:.3g}" if "below" in miss else "everywhere"
+            lines.append(f"misses an error of {miss['error']} {where}: {100 * miss['share']:.2g} % of the values")
+        return "\n".join(lines)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ToleranceConfig):
+            return NotImplemented
+        return (self.atol, self.rtol) == (other.atol, other.rtol)
+
+    def __hash__(self) -> int:
+        return hash((self.atol, self.rtol))
+
+    def __str__(self) -> str:
+        return super().__str__()
 
 
 class _Get:
@@ -210,7 +263,7 @@ def calibrate_tolerance(
     n_samples: int = 100, seed: int = 42, percentile: float = 99.0, safety_margin: float = 2.0, *,
     test_fn: Callable[..., Any] | None = None, reference_fn: Callable[..., Any] | None = None,
     input_shapes: Sequence[Sequence[int]] | None = None, iterations: int | None = None, client: Any = None,
-) -> ToleranceConfig:  # fmt: skip
+) -> CalibratedTolerance:  # fmt: skip
     """The tolerance that a correct function needs, from runs on random inputs.
 
     calibrate_tolerance(op_fn, ref_fn, shapes) runs two functions on the same inputs; the engine compares what they
@@ -227,6 +280,16 @@ def calibrate_tolerance(
         percentile: of the errors.
         safety_margin: what it is multiplied by.
         client: the Client to use for two functions; default: a new one.
+
+    Returns:
+        A tolerance that also says what share of the held-out runs it accepts and which planted errors it misses.
+
+    Raises:
+        ClientError: the tolerance would accept zeros for most values: one of the functions is wrong.
+
+    Example:
+        >>> tolerance = calibrate_tolerance(my_tanh, np.tanh, [(64, 64)])
+        >>> print(tolerance.report())
     """
     samples = n_samples if iterations is None else iterations
     if isinstance(ref_fn, str):
@@ -254,11 +317,14 @@ def _one_of(name: str, value: Any, other_name: str, other: Any) -> Any:
     return other if value is None else value
 
 
-def _as_config(reply: Mapping[str, Any]) -> ToleranceConfig:
-    return ToleranceConfig(float(reply["atol"]), float(reply["rtol"]))
+def _as_config(reply: Mapping[str, Any]) -> CalibratedTolerance:
+    return CalibratedTolerance(
+        float(reply["atol"]), float(reply["rtol"]), int(reply.get("fitted", 0)), int(reply.get("held_out", 0)),
+        int(reply.get("false_alarms", 0)), tuple(reply.get("misses") or ()),
+    )  # fmt: skip
 
 
-def _calibrate_operator(client: Any, op: str, dtype: str, iterations: int) -> ToleranceConfig:
+def _calibrate_operator(client: Any, op: str, dtype: str, iterations: int) -> CalibratedTolerance:
     if not hasattr(client, "calibrate"):
         raise TypeError(f'calibrate_tolerance(client, "{op}") needs a Client first, not a {type(client).__name__}')
     fitted = {c["dtype"]: c for c in client.calibrate(op, dtype, iterations)}
@@ -270,7 +336,7 @@ def _calibrate_operator(client: Any, op: str, dtype: str, iterations: int) -> To
 def _measure(
     client: Any, candidate: Callable[..., Any], reference: Callable[..., Any], sizes: list[tuple[int, ...]],
     dtype: str, samples: int, seed: int,
-) -> list[dict[str, float]]:  # fmt: skip
+) -> list[dict[str, Any]]:  # fmt: skip
     """The errors of all runs, as the engine measures them. Each function has arrays of its own."""
     from .fuzz import generate_random_tensor
 
@@ -280,10 +346,11 @@ def _measure(
         inputs = [generate_random_tensor(derive_seed(case, f"input_{k}"), s, dtype) for k, s in enumerate(sizes)]
         want = reference(*(a.copy() for a in inputs))
         got = candidate(*inputs)
-        reply = client.compare(got, want)
+        reply = client.compare(got, want, errors=True)
         for output in reply["outputs"]:
             if "max_abs" not in output or "max_want" not in output:
                 why = reply.get("message") or "the engine could not compare the results"
                 raise ValueError(f"sample {i} (seed {case}): {why}")
-            errors.append({"max_abs": output["max_abs"], "max_want": output["max_want"]})
+            errors.append({"max_abs": output["max_abs"], "max_want": output["max_want"],
+                           "bins": output.get("errors") or []})  # fmt: skip
     return errors

@@ -69,6 +69,7 @@ class Run:
     outputs: list[Array]
     exception: str = ""
     wrong: str = ""
+    error: Exception | None = None  # the exception itself
 
 
 @dataclass
@@ -94,7 +95,9 @@ class Consistency:
                 found.append(f"{run.exception}; not compared")
                 continue
             if run.exception or run.wrong:
-                return CheckReport(self.check, False, True, run.exception or run.wrong, tuple(found))
+                return CheckReport(
+                    self.check, False, True, run.exception or run.wrong, tuple(found), error=run.error
+                )
             sets.append((title, values, run.outputs))
         if len(sets) == 1:
             found.append("the plain function accepts the given values only: what tracing fixes may stay unseen")
@@ -121,7 +124,7 @@ class Consistency:
         try:
             outputs = [self.adapter.to_numpy(leaf).copy() for leaf in leaves(func(**fresh))]
         except Exception as error:
-            return Run([], exception=raised(f"{name} on {title}", error))
+            return Run([], exception=raised(f"{name} on {title}", error), error=error)
         changed = [key for key in arrays if self.adapter.to_numpy(fresh[key]).tobytes() != values[key].tobytes()]
         if changed:
             return Run([], wrong=f"{name} on {title} changes its input {', '.join(changed)} in place")

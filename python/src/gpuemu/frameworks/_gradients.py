@@ -47,6 +47,8 @@ MAX_DIRECTIONS = 512  # per input; each costs four evaluations of the function o
 # A difference is believed when its two step sizes agree within this part of the tolerance of the comparison.
 SETTLED = {"float64": 0.1, "float32": 0.5}
 
+WORST = 5  # wrong gradients of an input that are shown
+
 # More unsettled directions than this part of an input leave the check undecided.
 UNSETTLED_PART = 0.1
 
@@ -159,6 +161,7 @@ class Projected:
 
     got: list[float]
     want: list[float]
+    where: list[str]  # what each is the gradient of: an element, or the number of a random direction
     kinks: int = 0
     unsettled: int = 0
     directions: int = 0
@@ -175,8 +178,9 @@ def _project(
     flat = gradient.reshape(-1)
     directions = list(_directions(evaluator.point[name], settings, evaluator.precision, rng))
     here = evaluator.run(evaluator.point)
-    found = Projected([], [], directions=len(directions))
-    for direction in directions:
+    shape = gradient.shape
+    found = Projected([], [], [], directions=len(directions))
+    for number, direction in enumerate(directions):
         slope = _slope(evaluator, name, direction, here, settings.steps(evaluator.precision), allowed)
         got = float(np.dot(flat[direction.elements], direction.weights))
         want = slope.value
@@ -192,6 +196,8 @@ def _project(
         size = float(np.abs(direction.weights).max())
         found.got.append(got / size)
         found.want.append(want / size)
+        index = ",".join(str(i) for i in np.unravel_index(int(direction.elements[0]), shape))
+        found.where.append(f"[{index}]" if direction.elements.size == 1 else f", random direction {number}")
     return found
 
 
@@ -252,7 +258,7 @@ def gradient_report(
     try:
         outputs, gradients = adapter.value_and_vjp(bound, fresh, names, upstream)
     except Exception as error:
-        return CheckReport(check, passed=False, detail=raised("the function or its backward pass", error))
+        return _raised(adapter, bound, arrays, host, check, error)
     if not outputs:
         return CheckReport(check, passed=False, detail="the function has no output of floating dtype")
     changed = [name for name in arrays if adapter.to_numpy(fresh[name]).tobytes() != host[name].tobytes()]
@@ -266,6 +272,29 @@ def gradient_report(
     with engine(client) as judge:
         work = _Work(adapter, bound, arrays, host, kept, got, settings, check)
         return work.report(judge)
+
+
+def _raised(
+    adapter: FrameworkAdapter, func: Callable[..., Any], arrays: Mapping[str, Any], host: Mapping[str, Array],
+    check: str, error: Exception,
+) -> CheckReport:  # fmt: skip
+    """A function that raises by itself cannot be checked; one whose backward pass alone raises is wrong."""
+    try:
+        func(**{name: adapter.from_numpy(host[name], like=value) for name, value in arrays.items()})
+    except Exception as own:
+        return CheckReport(check, passed=False, detail=raised("the function", own), error=own)
+    return CheckReport(check, passed=False, detail=raised("the backward pass", error))
+
+
+def _worst(name: str, found: Projected, answer: Mapping[str, Any]) -> str:
+    """How many gradients of an input are wrong, and the worst of them: element, got, want and bound."""
+    output = answer["outputs"][0]
+    wrong = f"{output['mismatched']} of {output['elements']}"
+    lines = [f"gradient of {name}: {wrong} wrong" if "mismatched" in output else f"{name}: {answer['message']}"]
+    for worst in (output.get("worst") or [])[:WORST]:
+        bound = f"want {worst['want']} within {worst['bound']:.3g}"
+        lines.append(f"  gradient of {name}{found.where[worst['index'][0]]}: got {worst['got']}, {bound}")
+    return "\n  ".join(lines)
 
 
 @dataclass(frozen=True)
@@ -355,7 +384,7 @@ class _Work:
                 judge, f"gradient of {name}", np.array(projected.got), np.array(projected.want), allowed
             )
             comparisons.append(answer)
-            problems += [problem] if problem else []
+            problems += [_worst(name, projected, answer)] if problem else []
             notes.append(f"{name}: {allowed} against differences in {precision}")
             if group > 1:
                 notes.append(f"{name}: {size} elements in {projected.directions} random directions")
@@ -365,5 +394,5 @@ class _Work:
                 part = f"{projected.unsettled} of {projected.directions}"
                 notes.append(f"{name}: {part} directions do not settle, not compared")
         return CheckReport(
-            self.check, not problems, detail="; ".join(problems), notes=tuple(notes), comparisons=tuple(comparisons)
+            self.check, not problems, detail="\n  ".join(problems), notes=tuple(notes), comparisons=tuple(comparisons)
         )

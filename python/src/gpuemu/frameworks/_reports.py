@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpuemu import _escape
+from gpuemu._judged import Judged, JudgedDict, ValidationError
 
 if TYPE_CHECKING:
     from gpuemu.client import Client
@@ -21,33 +22,59 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class CheckReport:
-    """What one check found.
+@dataclass(frozen=True, repr=False)
+class CheckReport(Judged):
+    """What one check found; true if it passed.
 
-    A check that could not run has `ran` False, never passes, and says why in `detail`.
+    A check that could not run has `ran` False, never passes, and says why in `detail`. Where the function under test
+    raised on the inputs that it was given, `error` is the exception: nothing was checked.
     """
 
-    check: str
+    name: str
     passed: bool
     ran: bool = True
     detail: str = ""
     notes: tuple[str, ...] = ()
-    comparisons: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    comparisons: tuple[dict[str, Any], ...] = ()
+    error: Exception | None = field(default=None, compare=False)
 
-    def __bool__(self) -> bool:
+    def _green(self) -> bool:
         return self.passed
 
+    def _text(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
-        state = "passed" if self.passed else "failed" if self.ran else "not run"
-        lines = [f"{self.check}: {state}" + (f": {self.detail}" if self.detail else "")]
+        state = "passed" if self.passed else "error" if self.error else "failed" if self.ran else "not run"
+        lines = [f"{self.name}: {state}" + (f": {self.detail}" if self.detail else "")]
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
 
+class CheckResults(JudgedDict):
+    """What an adapter found: a dict, which is true if everything that was asked for passed."""
+
+    def __init__(self, members: Mapping[str, Any], passed: bool, text: str) -> None:
+        super().__init__(members)
+        self._passed = passed
+        self._said = text
+
+    def _green(self) -> bool:
+        return self._passed
+
+    def _text(self) -> str:
+        return self._said
+
+
 def verdict_of(report: CheckReport) -> bool:
-    """The report as the True or False of the short form; a check that did not run warns, since False alone hides it."""
+    """The report as the True or False of the short form; a check that did not run warns, since False alone hides it.
+
+    Raises:
+        ValidationError: the function raised. False would let `assert not check(...)` pass for a function with a typo.
+    """
+    if report.error is not None:
+        raise ValidationError(_escape.block(str(report)), report) from report.error
     if not report.ran:
-        warnings.warn(_escape.block(f"{report.check} was not run: {report.detail}"), RuntimeWarning, stacklevel=3)
+        warnings.warn(_escape.block(f"{report.name} was not run: {report.detail}"), RuntimeWarning, stacklevel=3)
     return report.passed
 
 

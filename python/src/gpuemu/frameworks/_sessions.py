@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from gpuemu.arrays import to_numpy
 from gpuemu.frameworks._gradients import Differences, gradient_report, make_upstream
-from gpuemu.frameworks._reports import Array, CheckReport, raised
+from gpuemu.frameworks._reports import Array, CheckReport, CheckResults, raised
 from gpuemu.frameworks.base import FrameworkAdapter
 from gpuemu.guard import call_attrs
 from gpuemu.results import ClientError
-from gpuemu.validation import ValidationError
 
 if TYPE_CHECKING:
     from gpuemu._case import Case
@@ -49,8 +48,7 @@ def output_of(ctx: Mapping[str, Any]) -> Any:
 
 
 def require_pass(result: ValidationResult) -> None:
-    if not result.passed:
-        raise ValidationError(result)
+    result.check()
 
 
 @dataclass
@@ -66,9 +64,9 @@ class Fuzzing:
     by_name: bool
     checks: dict[str, CaseCheck] = field(default_factory=dict)
 
-    def run(self, client: Client, op_name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    def run(self, client: Client, op_name: str, options: Mapping[str, Any], *others: str) -> CheckResults:
         """A dict of total, passed, failed, forward_failures and, for each check, its failures and what was not run."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[dict[str, Any]]] = {f"{name}_failures": [] for name in others}
         for name in self.checks:
             found[f"{name}_failures"], found[f"{name}_not_run"] = [], []
 
@@ -90,7 +88,7 @@ class Fuzzing:
             on_case=on_case if self.checks else None,
             **options,
         )
-        return {
+        members = {
             "total": results.total,
             "passed": results.passed,
             "failed": results.failed,
@@ -100,6 +98,13 @@ class Fuzzing:
             "undecided": results.undecided,
             "seed": results.seed,
         }
+        lines = [repr(results)]
+        for name, entries in found.items():
+            lines += [f"{len(entries)} {name}, the first: {entries[0]['message']}"] if entries else []
+        wrong = any(entries for name, entries in found.items() if name.endswith("_failures"))
+        # A check that ran on no case has checked nothing: what is not run for most cases is said of them all.
+        idle = any(len(found[f"{name}_not_run"]) * 10 > results.total for name in self.checks)
+        return CheckResults(members, results.ok and not wrong and not idle, "\n".join(lines))
 
     def kernel(self) -> Callable[..., Any]:
         """run_op as the client calls it: with a dict of inputs, and attributes."""
@@ -155,4 +160,4 @@ class OpGradients:
             settings = Differences(seed=self.seed, max_directions=FUZZ_DIRECTIONS, **tolerance)
             return gradient_report(self.adapter, func, inputs, names, settings, self.client, self.check)
         ran = result.verdict not in ("not_run", "undecided")
-        return CheckReport(self.check, result.passed, ran, "" if result.passed else str(result))
+        return CheckReport(self.check, result.passed, ran, "" if result.passed else result._details())

@@ -15,6 +15,7 @@ from gpuemu.frameworks._gradients import Differences, gradient_report
 from gpuemu.frameworks._reports import (
     Array,
     CheckReport,
+    CheckResults,
     agree,
     engine,
     leaves,
@@ -438,7 +439,7 @@ def validate_jax_primitive(
     atol: float | None = None,
     *,
     client: Client | None = None,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Checks the value of a primitive, its JVP rule against differences, and its batching rule against a loop.
 
     Args:
@@ -451,7 +452,8 @@ def validate_jax_primitive(
         client: the engine; default: one is started.
 
     Returns:
-        A dict with forward_ok, jvp_ok and vmap_ok (None: not asked for) and details (a list of sentences).
+        A dict with forward_ok, jvp_ok and vmap_ok (None: not asked for) and details (a list of sentences). It is true
+        if all that was asked for is right; its check() raises otherwise.
     """
     adapter = JAXAdapter()
     reports = []
@@ -462,13 +464,15 @@ def validate_jax_primitive(
             reports.append(tangent_report(adapter, plain, arrays, Differences(atol=atol, rtol=rtol), judge))
         if check_vmap:
             reports.append(_batched_report(adapter, impl, inputs, rtol, atol, judge))
-    found = {report.check: report.passed for report in reports}
-    return {
+    found = {report.name: report.passed for report in reports}
+    members = {
         "forward_ok": found["forward"],
         "jvp_ok": found.get("jvp"),
         "vmap_ok": found.get("vmap"),
         "details": [f"{primitive_name}: {report}" for report in reports if not report.passed or report.notes],
     }
+    text = "\n".join(f"{primitive_name}: {report}" for report in reports)
+    return CheckResults(members, all(found.values()), text)
 
 
 def _forward_report(
@@ -511,7 +515,7 @@ def fuzz_jax_op(
     check_grad: bool = False,
     device: str | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Fuzzes a JAX op: the engine makes the cases and judges; the op runs here.
 
     Args:
@@ -530,7 +534,8 @@ def fuzz_jax_op(
 
     Returns:
         A dict with total, passed, failed, forward_failures, vmap_failures, jit_failures, grad_failures, for each check
-        also what was not run (vmap_not_run, …), not_run, undecided and seed.
+        also what was not run (vmap_not_run, …), not_run, undecided and seed. It is true if the run is green, checks
+        included; its check() raises otherwise.
     """
     adapter = JAXAdapter()
     option = tolerance_option(atol, rtol)
@@ -542,5 +547,4 @@ def fuzz_jax_op(
     if check_grad:
         fuzzing.checks["grad"] = OpGradients(adapter, client, op_name, "grad", option)
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
-    found = fuzzing.run(client, op_name, settings)
-    return {f"{name}_failures": [] for name in ("vmap", "jit", "grad")} | found
+    return fuzzing.run(client, op_name, settings, "vmap", "jit", "grad")

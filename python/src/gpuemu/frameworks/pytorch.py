@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 from gpuemu.arrays import Arrays, arrays, to_numpy
 from gpuemu.frameworks._consistency import Consistency, Pair, bind
 from gpuemu.frameworks._gradients import Differences, gradient_report, make_upstream
-from gpuemu.frameworks._reports import Array, CheckReport, leaves, not_run, raised, verdict_of
+from gpuemu.frameworks._reports import Array, CheckReport, CheckResults, leaves, not_run, raised, verdict_of
 from gpuemu.frameworks._sessions import Fuzzing, OpGradients, output_of, require_pass, snapshot, tolerance_option
 from gpuemu.frameworks.base import FrameworkAdapter, framework_module
 from gpuemu.validation import ValidationError
@@ -198,6 +198,9 @@ def check_autograd(
         seed: of the random upstream gradient.
         client: the engine; default: one is started.
 
+    Raises:
+        ValidationError: op raises; there are no gradients to check.
+
     Example:
         >>> check_autograd(lambda x: x * x, {"x": torch.randn(10)})
         True
@@ -214,7 +217,7 @@ def validate_custom_autograd_function(
     *,
     seed: int = 0,
     client: Client | None = None,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Whether forward of a torch.autograd.Function runs and its backward is right.
 
     Args:
@@ -223,7 +226,8 @@ def validate_custom_autograd_function(
         eps, atol, rtol, seed, client: as of check_autograd.
 
     Returns:
-        A dict with forward_ok, backward_ok, details (a list of sentences) and report (of the gradients, or None).
+        A dict with forward_ok, backward_ok, details (a list of sentences) and report (of the gradients, or None). It is
+        true if both are right; its check() raises otherwise.
     """
     adapter = PyTorchAdapter()
     order = list(inputs)
@@ -232,18 +236,22 @@ def validate_custom_autograd_function(
     def apply(**kwargs: Any) -> Any:
         return func_class.apply(*(kwargs[name] for name in order))
 
+    def results(forward: bool, backward: bool, details: list[str], report: CheckReport | None) -> CheckResults:
+        members = {"forward_ok": forward, "backward_ok": backward, "details": details, "report": report}
+        return CheckResults(members, forward and backward, "\n  ".join([func_class.__name__, *details]))
+
     try:
         copies = {name: value.detach().clone() for name, value in tensors.items()}
         outputs = leaves(apply(**{**inputs, **copies}))
     except Exception as error:
-        return {"forward_ok": False, "backward_ok": False, "details": [raised("forward", error)], "report": None}
+        return results(False, False, [raised("forward", error)], None)
     if not outputs:
-        return {"forward_ok": False, "backward_ok": False, "details": ["forward returns no tensor"], "report": None}
+        return results(False, False, ["forward returns no tensor"], None)
     floating = [name for name, value in tensors.items() if adapter.is_floating(value)]
     settings = Differences(eps=eps, atol=atol, rtol=rtol, seed=seed)
     report = gradient_report(adapter, apply, inputs, floating, settings, client, "backward")
     details = ([] if report.passed else [report.detail]) + list(report.notes)
-    return {"forward_ok": True, "backward_ok": report.passed, "details": details, "report": report}
+    return results(True, report.passed, details, report)
 
 
 def check_compile_consistent_report(
@@ -300,7 +308,7 @@ def fuzz_pytorch_op(
     *,
     device: str | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Fuzzes a PyTorch op: the engine makes the cases and judges; the op runs here.
 
     Args:
@@ -317,7 +325,7 @@ def fuzz_pytorch_op(
 
     Returns:
         A dict with total, passed, failed, forward_failures, backward_failures, backward_not_run, not_run, undecided
-        and seed.
+        and seed. It is true if the run is green, backward passes included; its check() raises otherwise.
     """
     adapter = PyTorchAdapter()
     option = tolerance_option(atol, rtol)
@@ -325,5 +333,6 @@ def fuzz_pytorch_op(
     if check_backward:
         fuzzing.checks["backward"] = OpGradients(adapter, client, op_name, "backward", option)
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
-    found = fuzzing.run(client, op_name, settings)
-    return {"backward_failures": [], "backward_not_run": [], **found}
+    found = fuzzing.run(client, op_name, settings, "backward")
+    found.setdefault("backward_not_run", [])
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 from gpuemu.arrays import to_numpy
 from gpuemu.frameworks._consistency import Consistency, Pair, bind
 from gpuemu.frameworks._gradients import Differences, gradient_report, make_upstream
-from gpuemu.frameworks._reports import Array, CheckReport, engine, leaves, verdict_of
+from gpuemu.frameworks._reports import Array, CheckReport, CheckResults, engine, leaves, verdict_of
 from gpuemu.frameworks._sessions import Fuzzing, OpGradients, output_of, require_pass, snapshot, tolerance_option
 from gpuemu.frameworks.base import FrameworkAdapter, framework_module
 from gpuemu.validation import ValidationError
@@ -401,7 +401,7 @@ def validate_custom_gradient(
     *,
     seed: int = 0,
     client: Client | None = None,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Whether gradients are those of func's values, by differences in float64: the tape's, and gradient_func's.
 
     Args:
@@ -415,7 +415,8 @@ def validate_custom_gradient(
         client: the engine; default: one is started.
 
     Returns:
-        A dict with gradient_ok, details (a list of sentences), max_diff (the largest difference seen) and reports.
+        A dict with gradient_ok, details (a list of sentences), max_diff (the largest difference seen) and reports. It
+        is true if the gradients are right; its check() raises otherwise.
     """
     settings = Differences(eps=eps, atol=atol, rtol=rtol, seed=seed)
     adapters: list[tuple[str, TensorFlowAdapter]] = [("gradient of the tape", TensorFlowAdapter())]
@@ -426,12 +427,13 @@ def validate_custom_gradient(
             gradient_report(adapter, _by_place(func), inputs, None, settings, judge, name) for name, adapter in adapters
         ]
     worst = [out["max_abs"] for report in reports for answer in report.comparisons for out in answer["outputs"]]
-    return {
+    members = {
         "gradient_ok": all(report.passed for report in reports),
         "details": [str(report) for report in reports if not report.passed],
         "max_diff": max((float(value) for value in worst), default=0.0),
         "reports": reports,
     }
+    return CheckResults(members, members["gradient_ok"] is True, "\n".join(map(str, reports)))
 
 
 class _GivenGradient(TensorFlowAdapter):
@@ -470,7 +472,7 @@ def fuzz_tensorflow_op(
     *,
     device: str | None = None,
     **options: Any,
-) -> dict[str, Any]:
+) -> CheckResults:
     """Fuzzes a TensorFlow op: the engine makes the cases and judges; the op runs here.
 
     Args:
@@ -488,7 +490,8 @@ def fuzz_tensorflow_op(
 
     Returns:
         A dict with total, passed, failed, forward_failures, gradient_failures, xla_failures, for each check also what
-        was not run (gradient_not_run, …), not_run, undecided and seed.
+        was not run (gradient_not_run, …), not_run, undecided and seed. It is true if the run is green, checks
+        included; its check() raises otherwise.
     """
     adapter = TensorFlowAdapter()
     option = tolerance_option(atol, rtol)
@@ -500,5 +503,4 @@ def fuzz_tensorflow_op(
             func, inputs, rtol, atol, client=client
         )
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
-    found = fuzzing.run(client, op_name, settings)
-    return {f"{name}_failures": [] for name in ("gradient", "xla")} | found
+    return fuzzing.run(client, op_name, settings, "gradient", "xla")

@@ -1,0 +1,53 @@
+"""Outputs by name: what kernels and references of the caller's return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from . import _parts
+from ._case import Case
+from .arrays import to_numpy
+from .guard import call_attrs
+from .results import ClientError
+
+
+def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Outputs by name; a single array, or a tuple as the kernel returned it, gets names by place."""
+    if isinstance(value, Mapping):
+        return {str(k): to_numpy(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)) and not all(isinstance(v, (int, float, complex)) for v in value):
+        if len(value) == 1:
+            return {default: to_numpy(value[0])}
+        return {f"{default}{i}": to_numpy(v) for i, v in enumerate(value)}
+    return {default: to_numpy(value)}
+
+
+def reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, np.ndarray[Any, Any]]]:
+    """A reference of the caller's as a function of a case: it gets float64, and the attributes that it takes."""
+    takes = call_attrs(reference)
+
+    def hook(case: Case) -> dict[str, np.ndarray[Any, Any]]:
+        inputs = {}
+        for view in case.inputs:
+            array = _parts.array_of(view)
+            inputs[view.name] = array.astype(np.float64) if "float" in view.dtype else array
+        attrs = {k: v for k, v in case.attrs.items() if takes is None or k in takes}
+        values = reference(inputs, **attrs)
+        if values is None:
+            raise ClientError("the reference returned None", hint="return an array, a tuple of them or a dict")
+        specs = case.outputs or []
+        if isinstance(values, (tuple, list)) and len(specs) == len(values):
+            values = dict(zip([spec.name for spec in specs], values))
+        wants = named(values, specs[0].name if len(specs) == 1 else "output")
+        for name, want in wants.items():
+            if want.dtype.kind not in "fiub" and want.dtype.name not in _parts.FORMATS:
+                raise ClientError(f"the reference returned {name} as {want.dtype.name}", hint="return float64")
+            shapes = [spec.shape for spec in specs if spec.name == name]
+            if shapes and shapes[0] is not None and want.shape != shapes[0]:
+                raise ClientError(f"the reference returned {name} of shape {want.shape}, the schema says {shapes[0]}")
+        return wants
+
+    return hook

@@ -1,0 +1,100 @@
+"""What a failed result carries to make its case again: strides, inputs, and the configuration that has the case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _fuzzing
+from ._case import Case
+from .arrays import to_numpy
+from .fuzz import FuzzConfig
+from .results import ClientError, ReproductionInfo, ValidationResult
+
+DIMS = {"B": "batch_sizes", "S": "seq_lengths", "H": "hidden_dims"}
+NOT_OPTIONS = ("config", "env", "python", "dir", "attached", "kind", "start", "count", "shared", "max_bytes")
+
+
+def config_of(info: ReproductionInfo, request: Mapping[str, Any] | None = None, iterations: int = 1) -> FuzzConfig:
+    """The configuration of a run of the engine, from its request; without one, that of the case alone.
+
+    What a FuzzConfig has no field for, such as attributes, is in its options. Data types and layouts that were not
+    asked for are those of the case.
+    """
+    asked = request or {}
+    dims = dict(asked.get("dims") or {})
+    sizes: dict[str, Any] = {DIMS[name]: list(dims[name]) for name in DIMS if name in dims}
+    rank = len(info.shape)
+    if not sizes:
+        sizes = {"min_dims": rank, "max_dims": rank, "min_size": min(info.shape, default=1),
+                 "max_size": max(info.shape, default=1), "max_elements": 1 << 62}  # fmt: skip
+    config = FuzzConfig(
+        seed=int(asked.get("seed", info.seed)), iterations=int(asked.get("iterations", iterations)),
+        dtypes=list(asked.get("dtypes") or [info.dtype]),
+        options={k: v for k, v in asked.items() if k not in (*NOT_OPTIONS, "seed", "iterations", "dtypes", "layouts")},
+        **sizes,
+    )  # fmt: skip
+    config.layouts = list(asked.get("layouts") or [info.layout])  # the engine has more than this package draws
+    return config
+
+
+def fill(result: ValidationResult, case: Case, request: Mapping[str, Any] | None = None, iterations: int = 1) -> None:
+    """Adds what a case that is in hand says."""
+    info = result.repro_info
+    if info is not None:
+        info.fuzz_config = config_of(info, request, iterations)
+        _take(info, case)
+
+
+def _take(info: ReproductionInfo, case: Case) -> None:
+    if case.inputs:
+        info.strides = case.inputs[0].strides
+    if sum(v.storage.size for v in case.inputs) <= _fuzzing.MAX_SNAPSHOT:
+        info.input_snapshot = {v.name: _fuzzing.snapshot(v) for v in case.inputs}
+
+
+def fill_arrays(result: ValidationResult, inputs: Mapping[str, Any], config: FuzzConfig | None = None) -> None:
+    """Adds what the arrays say that were judged on."""
+    info = result.repro_info
+    if info is None:
+        return
+    arrays = {name: to_numpy(value) for name, value in inputs.items()}
+    names = [word[3:].partition(":")[0] for word in info.case.split() if word.startswith("in=")]
+    first = next((name for name in (*names, *arrays) if name in arrays), None)
+    if first is not None:
+        info.shape = info.shape or arrays[first].shape
+        info.strides = _strides(inputs[first], arrays[first])
+        if info.layout == "contiguous" and info.strides != _strides(arrays[first], arrays[first]):
+            info.layout = "transposed" if 1 in info.strides else "strided"
+    info.fuzz_config = config or config_of(info)
+    if sum(a.nbytes for a in arrays.values()) <= _fuzzing.MAX_SNAPSHOT:
+        info.input_snapshot = {name: _fuzzing.snapshot_of(a) for name, a in arrays.items()}
+
+
+def _strides(given: Any, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+    """Strides in elements of what was given: of NumPy and torch as they are, else those of the contiguous array."""
+    if callable(getattr(given, "stride", None)):
+        return tuple(int(s) for s in given.stride())
+    of = given if isinstance(given, np.ndarray) else array
+    return tuple(s // of.itemsize for s in of.strides)
+
+
+def defer(
+    results: Sequence[ValidationResult], fetch: Callable[[str], Case], request: Mapping[str, Any] | None = None
+) -> None:
+    """Has strides and inputs of results of the engine fetched when they are first read."""
+
+    def load(info: ReproductionInfo) -> None:
+        try:
+            _take(info, fetch(info.case))
+        except ClientError:  # stored by another project, or pruned since: there is nothing to read
+            return
+
+    for result in results:
+        info = result.repro_info
+        if info is not None and info.case:
+            info.fuzz_config = config_of(info, request)
+            info.defer(load)
+
