@@ -140,7 +140,7 @@ func TestRegimes(t *testing.T) {
 	if tolerances["fixed"] != (compare.Tolerance{Abs: 1e-5}) || s.config.Ops[0].Regime != compare.RegimeUnset {
 		t.Errorf("tolerances %v, regime of the subject %s", tolerances, s.config.Ops[0].Regime)
 	}
-	if tol := w.study.calibrations["right float32"].tol; tol.Abs <= 0 || tol.Abs > 1e-5 || tol.Rel != 0 {
+	if tol := w.study.calibrations["right float32"].tol; tol.Abs <= 0 || tol.Abs > 1e-5 || tol.Rel < 0 || tol.Rel > 1e-5 {
 		t.Errorf("calibrated %v", tol)
 	}
 }
