@@ -41,7 +41,7 @@ type Program struct {
 	copies           bool  // it has asynchronous copies
 	products         bool  // it has products that several warps ask for together
 	proxies          bool  // it has instructions that reach shared memory another way than loads do
-	partial          bool  // threads may be ordered with some others and not with all: see overflow
+	partial          bool  // in every launch, threads may be ordered with some others and not with all: see overflow
 	parts            bool  // and lanes with some lanes of their warp
 	communicates     bool  // blocks may see what others do: their order matters
 	unset            []ref // registers that a block must find zero

@@ -1,6 +1,10 @@
 package ptxvm
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"gpuemu/internal/ptx"
+)
 
 // This file implements what words remember beyond three accesses. Where blocks meet as a whole, who writes is unordered
 // with one of any two others that no synchronization orders, so two are enough. Barriers of some warps, and release and
@@ -37,9 +41,24 @@ func partial(in *ins) bool {
 		if in.kind == together {
 			return someMeet(in)
 		}
-		return in.src.Has("arrive") || in.src.Has("sync") && len(in.src.Args) > 1
+		args := in.src.Args
+		return in.src.Has("arrive") || in.src.Has("sync") && len(args) > 1 && args[1].Kind != ptx.IntArg
 	}
 	return o.fence != nobody || o.release != nobody || o.acquire != nobody
+}
+
+// someWait reports whether barriers are for a number of threads other than that of a block.
+func (p *Program) someWait(threads int) bool {
+	for i := range p.code {
+		in := &p.code[i]
+		if in.kind == together || in.src == nil || in.src.Op != "bar" && in.src.Op != "barrier" || !in.src.Has("sync") {
+			continue
+		}
+		if a := in.src.Args; len(a) > 1 && a[1].Kind == ptx.IntArg && int(a[1].Value) < threads {
+			return true
+		}
+	}
+	return false
 }
 
 // overflow is what a word remembers beyond three accesses; nil for nothing.
@@ -172,6 +191,29 @@ func (r *blockRacing) enterOverflow(w *warp, c cell, me mark, shared bool) bool 
 		}
 	}
 	return false
+}
+
+// enterWeak is enter for a plain load of shared memory, where lanes of marks are not kept. A later load of the same
+// lanes takes the place of an earlier one.
+func (r *blockRacing) enterWeak(c cell, me, later mark) {
+	const place = strongMark | shapeMask | bytesMask | 31<<laneAt | 31<<warpAt
+	free := func(m mark) bool { return m < later || (m^me)&place == 0 }
+	switch {
+	case free(c.reader()):
+		r.setReader(c, me)
+		return
+	case free(c.other()):
+		r.setOther(c, me)
+		return
+	}
+	if x := r.makeOverflow(c); x != nil {
+		for i, m := range x.marks {
+			if free(m) {
+				x.marks[i] = me
+				return
+			}
+		}
+	}
 }
 
 // superseded reports whether the lanes of an access have made it once more: who is not ordered after the first one is

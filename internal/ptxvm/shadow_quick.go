@@ -273,7 +273,7 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 	}
 	me, v, later, newest := newMark(r.worker.stamp, w.index, in), newView(size), r.later(w), mark(0)
 	r.mark(w)
-	quiet, partial := len(r.worker.released) == 0, w.cta.grid.prog.partial
+	quiet, partial := len(r.worker.released) == 0, r.partial
 	for m := s.all; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		at := w.at[lane]
@@ -298,6 +298,8 @@ func (r *blockRacing) reads(w *warp, in *ins, s *sweep, size int) bool {
 				p.reader[word] = mine
 			case !quiet || (reader|other)&strongMark != 0 || p.overflows != nil && (cell{p, word}).overflow().strong():
 				return false
+			case partial && shared && size >= 4 && !w.cta.grid.prog.parts:
+				r.enterWeak(cell{p, word}, mine, later)
 			case partial:
 				r.enter(w, cell{p, word}, mine, size, shared)
 			case reader.has(mine), other.has(mine): // one more of them

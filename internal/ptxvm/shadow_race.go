@@ -86,6 +86,7 @@ type blockRacing struct {
 	released map[wordKey]*released // of shared memory
 	tracked  uint32                // warps that have accessed something
 	recent   uint32                // those that have since all their lanes met
+	partial  bool                  // threads may be ordered with some others and not with all: see overflow
 	gone     []uint32              // lanes of a warp that have ended, and all others have behind them
 
 	repeats repeats
@@ -128,7 +129,9 @@ func newBlockRacing(b *blockShadow) blockRacing {
 	if b.worker.racing.following != nil {
 		r.heard = make([][]followed, words)
 	}
-	if p := b.cta.grid.prog; n > 1 && !p.copies && !p.products && !p.partial {
+	p := b.cta.grid.prog
+	r.partial = p.partial || p.someWait(b.cta.grid.threads)
+	if n > 1 && !p.copies && !p.products && !r.partial {
 		r.repeats.entries = make([]repeat, repeatCount)
 	}
 	return r
@@ -481,7 +484,7 @@ func (r *blockRacing) enter(w *warp, c cell, me mark, size int, shared bool) {
 		r.setOther(c, me)
 	case r.passed(w, c.reader(), shared):
 		r.replaceReader(c, me, false)
-	case (p.partial || p.signals(me)) && r.enterOverflow(w, c, me, shared):
+	case (r.partial || p.signals(me)) && r.enterOverflow(w, c, me, shared):
 	case c.other() == 0 || c.other()&turnMask == me&turnMask || r.passed(w, c.other(), shared):
 		r.replaceReader(c, me, true)
 	}
