@@ -22,6 +22,11 @@ type clock struct {
 	table   *clockTable // all that the clock knows, instead of links; nil for none
 	version uint32      // of the table
 
+	// by is the thread whose knowledge this was when it released, and its stamp then. Whoever knows what the thread did
+	// up to that stamp has learned it from the thread since, with all that the thread knew, so it knows this clock. The
+	// mark is 0 for a clock that is not the knowledge of one thread.
+	by former
+
 	asked  former // what was looked up last: lanes that wait in a loop ask the same again and again
 	answer bool
 }
@@ -125,10 +130,11 @@ func (r *reached) add(links []*clock) {
 	}
 }
 
-// has reports whether a clock is another one, links to it, continues its table, or comes after it among coarse ones.
+// has reports whether a clock is another one, links to it, continues its table, comes after it among coarse ones, or
+// knows the thread that it is the knowledge of.
 func (c *clock) has(x *clock) bool {
 	return c == x || c.table != nil && c.table == x.table && c.version >= x.version ||
-		c.all && x.all && c.stamp >= x.stamp || slices.Contains(c.from, x)
+		c.all && x.all && c.stamp >= x.stamp || slices.Contains(c.from, x) || x.by.mark != 0 && c.knows(&x.by)
 }
 
 // join is what two clocks know together; nil stands for a clock that knows nothing.

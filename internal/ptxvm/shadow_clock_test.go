@@ -18,6 +18,16 @@ func (k knownBy) and(other knownBy) knownBy {
 	return both
 }
 
+// releasedBy is what a thread publishes that knows what known says.
+func releasedBy(block uint32, warp, lane int, stamp uint32, known *clock) clock {
+	c := clock{block: block, warp: warp, lanes: 1 << lane, stamp: stamp, by: former{
+		mark: mark(stamp)<<stampAt | mark(warp)<<warpAt | mark(lane)<<laneAt, block: block}}
+	if known != nil {
+		c.from = append(c.from, known)
+	}
+	return c
+}
+
 // TestClocks lets threads publish and acquire at random, in turn on one word, and among several words, and compares
 // what their clocks know with plain tables.
 func TestClocks(t *testing.T) {
@@ -35,11 +45,7 @@ func TestClocks(t *testing.T) {
 			case turn%3 == 0:
 				own[i], want[i] = r.join(own[i], at[word]), want[i].and(wantAt[word])
 			default:
-				c := clock{block: block, warp: warp, lanes: 1 << lane, stamp: r.stamp}
-				if own[i] != nil {
-					c.from = append(c.from, own[i])
-				}
-				at[word] = r.join(at[word], r.newClock(c))
+				at[word] = r.join(at[word], r.newClock(releasedBy(block, warp, lane, r.stamp, own[i])))
 				wantAt[word] = wantAt[word].and(want[i]).and(knownBy{threadKey(block, warp, lane): r.stamp})
 			}
 			for range 8 {
@@ -68,10 +74,7 @@ func TestClocksOfOneWord(t *testing.T) {
 		r.tick()
 		i := turn % threads
 		own[i] = r.join(own[i], at)
-		c := clock{block: uint32(i/256 + 1), warp: i / 32 % 8, lanes: 1 << (i % 32), stamp: r.stamp}
-		if own[i] != nil {
-			c.from = append(c.from, own[i])
-		}
+		c := releasedBy(uint32(i/256+1), i/32%8, i%32, r.stamp, own[i])
 		if at = r.join(at, r.newClock(c)); at.table != nil {
 			tables[at.table] = true
 		}
@@ -85,5 +88,26 @@ func TestClocksOfOneWord(t *testing.T) {
 	if len(tables) != 1 || entries > 8*threads {
 		t.Errorf("%d threads have %d tables with %d entries, want 1 with at most %d", threads, len(tables), entries,
 			8*threads)
+	}
+}
+
+// TestClocksOfTwoWords has threads that all release and acquire two words in turn: what the one publishes is part of
+// what the other does, so each join is one of the two clocks. Without that, each copies what all threads before did.
+func TestClocksOfTwoWords(t *testing.T) {
+	r := &racing{grid: &grid{budget: &budget{limit: 1 << 40}}}
+	const threads, turns = 1024, 8
+	var own [threads]*clock
+	var words [2]*clock
+	for turn := range turns * threads {
+		i := turn % threads
+		for word := range words {
+			r.tick()
+			own[i] = r.join(own[i], words[word])
+			c := releasedBy(uint32(i/256+1), i/32%8, i%32, r.stamp, own[i])
+			words[word] = r.join(words[word], r.newClock(c))
+		}
+	}
+	if releases := 2 * turns * threads; r.clocks != releases {
+		t.Errorf("%d releases made %d clocks, want one each: joins are clocks that there were", releases, r.clocks)
 	}
 }

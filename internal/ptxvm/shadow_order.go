@@ -366,11 +366,12 @@ func (r *blockRacing) arrive(w *warp, lanes uint32, whole bool, joined []uint32,
 	for j, stamp := range r.rows[i] {
 		joined[j] = max(joined[j], stamp)
 	}
-	r.gather(i, lanes, known)
-	if whole {
+	if whole { // what ended lanes did counts as ordered, and so does what they knew (clock.by)
+		r.gather(i, w.first(), known)
 		joined[i] = now
 		return
 	}
+	r.gather(i, lanes, known)
 	own := clock{block: r.block, warp: i, lanes: lanes, stamp: now}
 	known.acquired = r.worker.join(known.acquired, r.worker.newClock(own))
 	if x := r.lanes[i]; x != nil && x.met != nil {
@@ -441,6 +442,7 @@ func (r *blockRacing) publishes(w *warp, lane int) *clock {
 		return known
 	}
 	c := clock{block: r.block, rows: r.rows[w.index], warp: w.index, lanes: 1 << lane, stamp: r.worker.stamp}
+	c.by = former{mark: mark(c.stamp)<<stampAt | mark(w.index)<<warpAt | mark(lane)<<laneAt, block: r.block}
 	if known != nil {
 		c.from = append(c.from, known)
 	}
