@@ -31,6 +31,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"gpuemu/internal/testkit"
 )
 
 // This file implements the daemon that is attacked, and the invariants that are looked at after each attack.
@@ -86,7 +88,11 @@ func startVictim(t *testing.T, tcp bool) *victim {
 		args = append(args, v.tcpFlags()...)
 	}
 	if runtime.GOOS == "linux" {
-		args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -d %d; exec "$@"`, victimLimit>>10), "sh"}, args...)
+		limit := int64(victimLimit)
+		if testkit.RaceDetector {
+			limit *= 6 // its shadow, four times the memory that it watches, is data, too
+		}
+		args = append([]string{"sh", "-c", fmt.Sprintf(`ulimit -d %d; exec "$@"`, limit>>10), "sh"}, args...)
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = v.elsewhere

@@ -6,5 +6,8 @@ package testkit
 
 import "testing"
 
+// RaceDetector reports whether the race detector is on.
+const RaceDetector = false
+
 // ValuesOnly does nothing without the race detector; see race.go.
 func ValuesOnly(testing.TB) {}
