@@ -64,8 +64,8 @@ KNOWN = (
     ),
     Explanation(
         ORT, ("sum", "mean", "max", "logsumexp"), ALL,
-        "a reduction of an empty tensor keeps its shape: ReduceMean of [0, 4, 5] over the last axis gives [0, 4, 5]; so "
-        "do ReduceSum, ReduceMax and ReduceLogSumExp", ("wrong_shape",),
+        "a reduction of an empty tensor keeps its shape: ReduceMean of [0, 4, 5] over the last axis gives [0, 4, 5]; "
+        "so do ReduceSum, ReduceMax and ReduceLogSumExp", ("wrong_shape",),
     ),
     Explanation(
         ORT, ("argmax", "topk"), ALL,
