@@ -189,9 +189,8 @@ type subtleRow struct {
 func (r *subtleRow) missed() bool { return slices.Contains(r.found, -1) }
 
 // TestSubtleFaults: every fault is found within 100 default cases under each of three master seeds, or, where the
-// contract allows it, with the setting that forbids it; no twin ever fails. A fault that is known not to be found says
-// so in the table (Open), and the record lists it: when it is found, the entry has to go. GPUEMU_SUBTLE_RECORD names
-// the file of the record.
+// contract allows it, with the setting that forbids it; no twin ever fails. GPUEMU_SUBTLE_RECORD names the file of the
+// record.
 func TestSubtleFaults(t *testing.T) {
 	testkit.ValuesOnly(t)
 	record := os.Getenv("GPUEMU_SUBTLE_RECORD")
@@ -238,7 +237,7 @@ func huntGroup(t *testing.T, group []*subtle.Fault, seeds []uint64, full bool) [
 	for _, f := range group {
 		rows[f] = &subtleRow{fault: f, normal: -1}
 		out = append(out, rows[f])
-		if f.Setting == nil && (f.Open == "" || full) { // what is open takes all cases: only for the record
+		if f.Setting == nil {
 			plain = append(plain, f)
 		}
 	}
@@ -285,11 +284,9 @@ func (r *subtleRow) check(t *testing.T) {
 	t.Helper()
 	f := r.fault
 	switch {
-	case f.Open == "" && r.missed():
+	case r.missed():
 		t.Errorf("%s: found at case %v, want a case within %d for each seed; largest error/bound %.3g",
 			f.Name, r.found, subtleCases, r.ratio)
-	case f.Open != "" && len(r.found) > 0 && !r.missed():
-		t.Errorf("%s: found at case %v with every seed: it is not open any more (%s)", f.Name, r.found, f.Open)
 	case r.byChance:
 		t.Errorf("%s: found with default attributes, so the contract does not allow it: %s", f.Name, f.Inside)
 	}
@@ -297,7 +294,7 @@ func (r *subtleRow) check(t *testing.T) {
 
 // subtleTable is the record.
 func subtleTable(rows []*subtleRow, seeds []uint64) string {
-	var found, inside, open, ops int
+	var found, inside, ops int
 	seen := map[string]bool{}
 	var b strings.Builder
 	for _, r := range rows {
@@ -306,9 +303,6 @@ func subtleTable(rows []*subtleRow, seeds []uint64) string {
 		case r.fault.Setting != nil:
 			state = "inside the contract: " + r.fault.Inside + "; found with " + settingText(r.fault.Setting)
 			inside++
-		case r.missed():
-			state = "**not found**: " + r.fault.Open
-			open++
 		default:
 			found++
 		}
@@ -324,9 +318,9 @@ func subtleTable(rows []*subtleRow, seeds []uint64) string {
 	}
 	head := fmt.Sprintf("# Subtle faults\n\nMade by `make evidence-faults`: %d faults in %d ops, %d found within %d "+
 		"default cases (mixed values, float32 and float16, with bfloat16 where the fault is one of it) under each of the "+
-		"master seeds %v, %d inside the contract and found with the setting named, **%d not found**. The conforming "+
-		"twin of each, the same kernel without the fault, passes every case.\n\n", len(rows), ops, found, subtleCases, seeds,
-		inside, open)
+		"master seeds %v, %d inside the contract and found with the setting named. The conforming twin of each, the "+
+		"same kernel without the fault, passes every case.\n\n", len(rows), ops, found, subtleCases, seeds,
+		inside)
 	head += "Cells: the first case, counted from 0, that fails. Normal: with `--values normal`, seed 1. Error/bound: " +
 		"the largest of the faulty kernel in cases that pass / of its twin. Kernels and faults: " +
 		"internal/testkit/subtle.\n\n| op | fault |"

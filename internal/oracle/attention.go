@@ -51,7 +51,7 @@ func (c *call) attendBlocks(out *result, at int, h head, rows int) {
 // Error of one weight p = exp(s-m): that of s and m themselves (the dot product, n(m) terms; see dots); of the
 // exponent, which a kernel may form as fma(q·k, scale·log2 e, -m·scale·log2 e), so that the roundings of
 // both products stay, relative to |s| and |m| and not to their difference; of the exponential; of the rescaling by
-// exp(m_old-m_new) once for each tile (the arguments telescope to m-s, already charged; each costs one exponential and
+// exp(m_old-m_new) once for each tile but the first (the arguments telescope to m-s, already charged; each costs one exponential and
 // two roundings); of normalising before the product (one division); and of rounding p to the type of the case
 // before the product with v, normalised or not.
 func (c *call) attendRows(out *result, at int, h head) {
@@ -91,9 +91,10 @@ func (c *call) attendRows(out *result, at int, h head) {
 		}
 	})
 	var narrow []float64
-	// Rounded to TF32 or to the storage type, weights are no longer the same in the product and in their sum.
+	// Rounded to TF32 or to the storage type, weights are no longer the same in the product and in their sum. Of few keys
+	// the sum of the weights is near 1, where a constant added to it shows most, and the second look costs little.
 	asTheyAre := !c.tf32 && c.store == dtype.Invalid
-	if r := (rowWeights{p, own, totals, least, special}); asTheyAre && r.wide() {
+	if r := (rowWeights{p, own, totals, least, special}); asTheyAre && (h.n <= leastTile || r.wide()) {
 		narrow = c.narrowed(&h, &r, values)
 	}
 	o := c.dots(p, values, dotShape{m: h.m, n: h.d, k: h.n, tensorCore: c.tensorCore()})
@@ -196,7 +197,8 @@ func (c *call) weigh(scores *product, h *head, i int) weights {
 	if c.tensorCore() > 0 {
 		roof = c.T.OverflowThreshold() / 2
 	}
-	rescale := float64(float64((h.n+leastTile-1)/leastTile)*(c.expRel+float64(2*c.u))) + c.quot
+	later := max(0, h.n-1) / leastTile // tiles after the first
+	rescale := float64(float64(later)*(c.expRel+float64(2*c.u))) + c.quot
 	var total sum
 	for j, s := range w.p {
 		x := c.sub(s, top)
