@@ -67,7 +67,7 @@ func (c *call) attendRows(out *result, at int, h head) {
 	special, overfull := make([]bool, h.m), make([]bool, h.m)
 	h.peak = largest(finitePart(h.v))
 	crowded := c.crowded(&h)
-	open, openKeys := !allFinite(h.v), !allFinite(h.k)
+	open := !allFinite(h.v)
 	parallel(h.m, 64*h.n+1, func(first, last int) {
 		for i := first; i < last; i++ {
 			w := c.weigh(&scores, &h, i)
@@ -77,9 +77,7 @@ func (c *call) attendRows(out *result, at int, h head) {
 			for j := lo; j < hi && !special[i]; j++ {
 				special[i] = !w.p[j-lo].clean()
 			}
-			if openKeys && !special[i] {
-				special[i] = !allFinite(scores.v[i*h.n : (i+1)*h.n])
-			}
+			special[i] = special[i] || c.hiddenOpen(&h, i, &scores)
 			if special[i] {
 				c.attendRow(out, at+i*h.d, &h, i, &scores, w, crowded)
 				continue
@@ -251,18 +249,28 @@ func (c *call) castWeight(p *num, total num, least float64) {
 	p.e += math.Max(math.Max(c.T.HalfULP(q), after), earlier)
 }
 
+// hiddenOpen reports whether the score of a key that row i does not see may be infinite or NaN. A mask that adds -inf
+// leaves NaN of +Inf.
+func (c *call) hiddenOpen(h *head, i int, scores *product) bool {
+	lo, hi := h.visible(i)
+	for j := 0; j < h.n; j++ {
+		if j == lo {
+			j = hi
+		}
+		if j < h.n && !c.mul(scores.at(i*h.n+j), h.scale).clean() {
+			return true
+		}
+	}
+	return false
+}
+
 // attendRow fills one row whose scores or values are not all finite, by the rules for single values. A value or
 // key outside the visible range may still reach the sum with weight zero: 0·NaN is NaN.
 func (c *call) attendRow(out *result, at int, h *head, i int, scores *product, w weights, crowded []classes) {
 	lo, hi := h.visible(i)
-	finite, hidden := false, false
-	for j := range h.n {
-		s := scores.v[i*h.n+j]
-		if j < lo || j >= hi {
-			hidden = hidden || s-s != 0
-		} else if !math.IsInf(s, 0) {
-			finite = true
-		}
+	finite, hidden := false, c.hiddenOpen(h, i, scores)
+	for j := lo; j < hi; j++ {
+		finite = finite || !math.IsInf(scores.v[i*h.n+j], 0)
 	}
 	for x := range h.d {
 		var s sum

@@ -8,7 +8,7 @@ import (
 	"gpuemu/internal/oracle"
 )
 
-// Found by the soak: honest kernels give NaN there, so the contract does not decide.
+// Found by the soak and by PyTorch on a GPU: honest kernels give NaN there, so the contract does not decide.
 func TestAttentionLeavesOpen(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -24,6 +24,11 @@ func TestAttentionLeavesOpen(t *testing.T) {
 				"scale:0.0,math:gpu in=q:float64[1,2,16,16]:contiguous:boundary in=k:float64[1,1,33,16]:contiguous:" +
 				"boundary in=v:float64[1,1,33,16]:contiguous:boundary seed=16256078205589393043 gen=1",
 			(1*16 + 13) * 16},
+		{"a hidden score that overflows, so that -inf added to it is NaN",
+			"decode_attention dtype=float32 dims=B:2,HQ:6,HKV:1,N:2,D:8 attrs=scale:0.0,math:gpu " +
+				"in=q:float32[2,6,8]:transposed:adversarial in=k:float32[2,1,2,8]:contiguous:adversarial " +
+				"in=v:float32[2,1,2,8]:strided:adversarial in=kv_len:int32[2]:contiguous:index seed=10407862903265569675 " +
+				"gen=1", 2 * 8},
 	} {
 		cs, err := opspec.ParseCase(c.text)
 		if err != nil {
