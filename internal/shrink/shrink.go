@@ -27,9 +27,10 @@ type Options struct {
 // (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. No
 // dimension and no axis of an input ever grows, derived ones included.
 //
-// Each dimension is searched as Hypothesis shrinks an integer: first the smallest size there is, then bisection
-// between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size;
-// the search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
+// A case costs about as much as it has elements, so long dimensions come first, and each is searched from below: odd
+// sizes that double until one fails, since many kernels fail at sizes that are multiples of nothing, then bisection
+// between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size; the
+// search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
 func Case(s *opspec.Schema, c opspec.Case, opt Options, fails func(opspec.Case) bool) (opspec.Case, int) {
 	z := &search{schema: s, first: c, best: c, budget: opt.Budget, fails: fails, seen: map[string]bool{c.String(): true}}
 	for {
@@ -94,13 +95,22 @@ func grown(c, first opspec.Case) bool {
 	return false
 }
 
-// dims makes each free dimension as small as it goes while the others stay.
+// long is the size from which on a dimension is made smaller before the others.
+const long = 2048
+
+// dims makes each free dimension as small as it goes while the others stay, long ones first.
 func (z *search) dims() {
+	var first, then []*opspec.Dim
 	for i := range z.schema.Dims {
-		d := &z.schema.Dims[i]
-		if d.Derived() {
-			continue
+		switch d := &z.schema.Dims[i]; {
+		case d.Derived():
+		case z.best.DimMap()[d.Name] >= long:
+			first = append(first, d)
+		default:
+			then = append(then, d)
 		}
+	}
+	for _, d := range append(first, then...) {
 		z.dim(d)
 	}
 }
@@ -108,14 +118,19 @@ func (z *search) dims() {
 func (z *search) dim(d *opspec.Dim) {
 	current := z.best.DimMap()[d.Name]
 	low := max(d.Min, 1) // an empty case shows nobody anything
-	if low >= current {
-		return
-	}
-	if z.resized(d.Name, low) {
+	if low >= current || z.resized(d.Name, low) {
 		return
 	}
 	// Invariant: low is not known to fail, the best case's size does.
-	for high := z.best.DimMap()[d.Name]; high-low > 1 && z.asked < z.budget; {
+	high := current
+	for size := z.allowed(d.Name, 2*low+1); size < high && z.asked < z.budget; size = z.allowed(d.Name, 2*low+1) {
+		if z.resized(d.Name, size) {
+			high = size
+		} else {
+			low = size
+		}
+	}
+	for high-low > 1 && z.asked < z.budget {
 		mid := low + (high-low)/2
 		if z.resized(d.Name, mid) {
 			high = mid
@@ -127,6 +142,17 @@ func (z *search) dim(d *opspec.Dim) {
 	for size := z.best.DimMap()[d.Name] - 1; size > 0 && size >= z.best.DimMap()[d.Name]-8; size-- {
 		z.resized(d.Name, size)
 	}
+}
+
+// allowed returns the first size from size on that the schema allows the best case to have, or size itself where it
+// allows none of the next.
+func (z *search) allowed(name string, size int) int {
+	for n := size; n < size+8; n++ {
+		if _, ok := Resize(z.schema, z.best, name, n); ok {
+			return n
+		}
+	}
+	return size
 }
 
 // resized tries the best case with another size of one dimension. A size that the schema does not allow does not fail.
