@@ -51,9 +51,9 @@ func (c *call) attendBlocks(out *result, at int, h head, rows int) {
 // Error of one weight p = exp(s-m): that of s and m themselves (the dot product, n(m) terms; see dots); of the
 // exponent, which a kernel may form as fma(q·k, scale·log2 e, -m·scale·log2 e), so that the roundings of
 // both products stay, relative to |s| and |m| and not to their difference; of the exponential; of the rescaling by
-// exp(m_old-m_new) once for each tile but the first (the arguments telescope to m-s, already charged; each costs one exponential and
-// two roundings); of normalising before the product (one division); and of rounding p to the type of the case
-// before the product with v, normalised or not.
+// exp(m_old-m_new) once for each tile but the first (the arguments telescope to m-s, already charged; each costs one
+// exponential and two roundings); of normalising before the product (one division); and of rounding p to the type of
+// the case before the product with v, normalised or not.
 func (c *call) attendRows(out *result, at int, h head) {
 	if h.m == 0 || h.d == 0 {
 		return
