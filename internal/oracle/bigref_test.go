@@ -361,7 +361,7 @@ func (c *bigCheck) checkValue(w *compare.Want, r *bigref.Result, i int, d dtype.
 	}
 	if w.Undetermined != nil && w.Undetermined[i] {
 		c.undetermined++
-		if !open && calm {
+		if edge := r.Edge != nil && r.Edge[i]; !open && !edge && calm {
 			return fmt.Sprintf("undetermined, value %v; the exact value is %s", value, text(r, i))
 		}
 		return ""

@@ -41,6 +41,9 @@ type Result struct {
 	Scale []*big.Float
 	// Open marks elements on which the operator's description does not decide. Nil: none.
 	Open []bool
+	// Edge marks elements so near to one on which it does not decide that the roundings of an implementation do. Nil:
+	// none.
+	Edge []bool
 	// Peak is the largest magnitude of all inputs and intermediate values, as a binary exponent: all were below 2^Peak.
 	Peak int
 }
@@ -169,6 +172,14 @@ func (r *Result) open(i int) {
 	}
 	r.Open[i] = true
 	r.F[i] = math.NaN()
+}
+
+// edge marks element i as one next to those that are open.
+func (r *Result) edge(i int) {
+	if r.Edge == nil {
+		r.Edge = make([]bool, max(len(r.F), len(r.Big)))
+	}
+	r.Edge[i] = true
 }
 
 // rows splits an array into its last axis: how many rows there are and how long each is.

@@ -48,6 +48,9 @@ func (t *task) matmulBiasAct() {
 			sum := t.product(a.X, b.X, i, j, n, k)
 			t.accumulate(sum, num(bias[j]))
 			out.Big[i*n+j], out.Scale[i*n+j] = t.epilogue(sum.value), sum.scale
+			if t.attrs.Str("act") != "none" && !t.in["a"].Wide && sum.scale.Cmp(integer(1<<18)) > 0 {
+				out.edge(i*n + j) // the exponent of the activation is known to no more than its sign, if that
+			}
 		}
 	}
 }

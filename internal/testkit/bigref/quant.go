@@ -90,7 +90,9 @@ func (t *task) quantizeStatic(of block) {
 		for c := range length {
 			b := of(r, c)
 			quotient := t.quo(num(in.X[r*length+c]), num(scale[b]))
-			if abs(quotient).Cmp(integer(1<<31)) >= 0 { // it is no int32
+			if past := t.sub(abs(quotient), integer(1<<31)); abs(past).Cmp(integer(1<<11)) < 0 {
+				q.edge(r*length + c) // a few roundings to float32 from the first that is no int32
+			} else if past.Sign() >= 0 {
 				q.open(r*length + c)
 				continue
 			}
