@@ -396,13 +396,16 @@ func (r *blockRacing) write(x *accessing, c cell) {
 	}
 }
 
-// size is how many bytes an instruction accesses as one element; 0 for one that is no access.
+// size is how many bytes an instruction accesses as one element; 0 for one that is no access. An operation on a packed
+// type is a pair of operations on its elements (PTX ISA, "Packed Data-types").
 func (in *ins) size() int {
 	switch {
 	case in.copy != nil && in.copy.reduce != nil:
 		return in.copy.reduce.size
 	case in.mem == nil:
 		return 0
+	case in.facts.packed:
+		return in.mem.size / 2
 	}
 	return in.mem.size
 }
