@@ -3,6 +3,7 @@ package ptxvm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -138,8 +139,9 @@ again: mbarrier.try_wait.parity.shared.b64 %p2, [s+256], 0;
 @!%p2 bra again;
 ld.shared.u32 %r21, [%r20];
 st.global.u32 [%rd12], %r21;`)), textLaunch(1, 64))
-		if got := len(r.Findings) == 1 && strings.Contains(r.Findings[0].Message, name); got != found || !found &&
-			len(r.Findings) > 0 {
+		got := slices.ContainsFunc(r.Findings, func(f Finding) bool { return strings.Contains(f.Message, name) })
+		others := len(r.Findings) > 1 && between != "" // without a barrier the copy and the stores race, too
+		if got != found || others || !found && len(r.Findings) > 0 {
 			t.Errorf("%q: %s, want one %s: %v", between, list(r), name, found)
 		}
 	}

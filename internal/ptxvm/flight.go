@@ -130,12 +130,15 @@ func (w *warp) land(group int, in *ins) {
 
 func (f *flight) land(w *warp, in *ins) {
 	shared, source := w.cta.shared, f.source()
-	judged := w.shadow != nil && in != nil && w.shadow.quickLanding(w, in, f)
+	if w.shadow != nil && w.shadow.block.outside != nil && f.buffer != nil {
+		w.shadow.block.outside[f.buffer.index].sources--
+	}
+	judged := w.shadow != nil && in != nil && w.shadow.quickLanding(w, f)
 	for m := f.mask; m != 0; m &= m - 1 {
 		lane := bits.TrailingZeros32(m) & 31
 		to, from := shared[f.to[lane]:], f.from[lane]
 		if w.shadow != nil {
-			w.shadow.arrive(lane, uint64(f.to[lane]), to[:f.size], judged)
+			w.shadow.arrive(f.in, lane, uint64(f.to[lane]), to[:f.size], judged)
 		}
 		switch {
 		case from == nothingRead:
@@ -177,6 +180,12 @@ func (w *warp) disband() {
 			}
 			q := &w.async[ordinary][lane]
 			q.list = append(q.list, t)
+			if w.shadow != nil {
+				w.shadow.block.away(&t, readSide, 1)
+			}
+		}
+		if w.shadow != nil && w.shadow.block.outside != nil && f.buffer != nil {
+			w.shadow.block.outside[f.buffer.index].sources--
 		}
 	}
 	*fs = flights{list: fs.list[:0]}

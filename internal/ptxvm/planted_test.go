@@ -162,10 +162,10 @@ var plantedKernels = []planted{
 			"cp.async.ca.shared.global [%r6+256], [%rd11], 4; cp.async.commit_group; cp.async.wait_group 1;" + here +
 			"ld.shared.u32 %r10, [%r6];"},
 	{name: "copy overwritten without a barrier", class: Race, says: "k.cu:99",
-		defect: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all;" + elsewhere +
+		defect: here + "cp.async.ca.shared.global [%r6], [%rd11], 4;" + elsewhere + "cp.async.wait_all;" +
 			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; bar.warp.sync -1; bar.sync 1, 64; bar.sync 2, 64;" +
 			"ld.shared.u32 %r11, [%r10]; st.global.u32 [%rd13], %r11;" +
-			"cp.async.ca.shared.global [%r6], [%rd12], 4;" + here + "cp.async.wait_all;",
+			here + "cp.async.ca.shared.global [%r6], [%rd12], 4;" + elsewhere + "cp.async.wait_all;",
 		sound: "cp.async.ca.shared.global [%r6], [%rd11], 4;" + here + "cp.async.wait_all; bar.sync 0;" + elsewhere +
 			"xor.b32 %r10, %r4, 128; add.s32 %r10, %r5, %r10; ld.shared.u32 %r11, [%r10]; bar.sync 0;" +
 			"cp.async.ca.shared.global [%r6], [%rd12], 4; cp.async.wait_all;"},

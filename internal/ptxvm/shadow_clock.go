@@ -15,9 +15,11 @@ type clock struct {
 	warp  int
 	lanes uint32 // of the warp, whose own accesses up to stamp are known
 	stamp uint32
-	all   bool // the accesses of everybody up to stamp are known: see clockLimit
-	from  []*clock
-	depth int // of links to clocks without a table
+	// copies: only the copies that the lanes have waited for up to stamp are known, and not what they did themselves.
+	copies bool
+	all    bool // the accesses of everybody up to stamp are known: see clockLimit
+	from   []*clock
+	depth  int // of links to clocks without a table
 
 	table   *clockTable // all that the clock knows, instead of links; nil for none
 	version uint32      // of the table
@@ -48,6 +50,9 @@ const (
 	maxClockLinks = 8
 )
 
+// copiesKey is added to the key of a thread for the copies that it has waited for.
+const copiesKey = 1 << 63
+
 func threadKey(block uint32, warp, lane int) uint64 {
 	return uint64(block)<<10 | uint64(warp)<<5 | uint64(lane)
 }
@@ -59,6 +64,8 @@ func (c *clock) own(f *former) bool {
 	case c.all:
 		return at <= c.stamp
 	case c.block != f.block:
+		return false
+	case c.copies && f.shape() != ofCopy:
 		return false
 	case c.lanes>>f.lane()&1 != 0 && c.warp == f.warp() && at <= c.stamp:
 		return true

@@ -12,6 +12,7 @@ import (
 type facts struct {
 	rule    rule
 	strong  bool  // an atomic operation, or a load or store that others may wait for
+	packed  bool  // an atomic operation on pairs, each of whose elements is one of its own
 	guess   bool  // a load whose value atom.cas verifies
 	mark    int32 // number in marks; 0 for none
 	order   ordering
@@ -103,6 +104,7 @@ func (l *lowering) facts() {
 		in.facts.quick(in, int32(p.n32+p.n64+p.nPreds))
 		in.exits = in.kind == branch && p.ends(in.target)
 		in.facts.strong = in.mem != nil && isStrong(in.src)
+		in.facts.packed = in.facts.rule == updates && (in.src.Has("f16x2") || in.src.Has("bf16x2"))
 		p.copies = p.copies || in.copy != nil
 		p.proxies = p.proxies || in.copy != nil && in.src.Has("bulk") || in.wgmma != nil
 		p.partial, p.parts = p.partial || partial(in), p.parts || someMeet(in)

@@ -35,6 +35,7 @@ const (
 	oneLane   mark = iota << shapeAt
 	sideLanes      // lanes side by side, each with its part of the word, the lowest lane first
 	someLanes      // this lane and others, all with the same bytes
+	ofCopy         // an asynchronous copy that this lane has waited for (shadow_copy.go)
 )
 
 func (m mark) stamp() uint32 { return uint32(m >> stampAt) }
@@ -174,8 +175,8 @@ func (p *Program) marked(m mark) *ins {
 
 // unit is how many bytes of a word each lane of a mark accessed.
 func (p *Program) unit(m mark) int {
-	if in := p.marked(m); in != nil && in.mem != nil {
-		return in.mem.size
+	if in := p.marked(m); in != nil {
+		return in.size()
 	}
 	return 0
 }

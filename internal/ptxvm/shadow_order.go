@@ -614,9 +614,10 @@ func (r *blockRacing) element(w *warp, t *touch, i, size int) wordKey {
 	return r.key(w, t, (t.offset+uint64(i*size))<<5|uint64(size))
 }
 
-// elements calls visit for the elements of a strong access: those of a vector are accesses of their own.
+// elements calls visit for the elements of a strong access: those of a vector or of a packed type are accesses of their
+// own.
 func (r *blockRacing) elements(w *warp, in *ins, t *touch, visit func(w *warp, in *ins, t *touch, at wordKey)) {
-	size := in.mem.size
+	size := in.size()
 	for i := range len(t.data) / size {
 		visit(w, in, t, r.element(w, t, i, size))
 	}

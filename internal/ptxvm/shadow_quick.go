@@ -55,7 +55,7 @@ func (x *warpShadow) all(list []int32, mask uint32) bool {
 // quickLoad judges a load of size bytes a lane.
 func (x *warpShadow) quickLoad(w *warp, in *ins, s *sweep, size int) bool {
 	checks, f := x.block.worker, &in.facts
-	if f.rule != loads || f.strong || !x.plain {
+	if f.rule != loads || f.strong || !x.plain || !x.block.undisturbed(s, false) {
 		return false
 	}
 	if checks.uninit && !x.all(f.address, w.mask) {
@@ -109,7 +109,8 @@ func (x *warpShadow) quickSweep(w *warp, in *ins, s *sweep, size int) bool {
 // quickStore judges a store before it is made.
 func (x *warpShadow) quickStore(w *warp, in *ins, s *sweep, size int) bool {
 	checks, f := x.block.worker, &in.facts
-	if f.rule != stores || f.strong || !x.plain || checks.async && s.space == sharedSpace {
+	if f.rule != stores || f.strong || !x.plain || checks.async && s.space == sharedSpace ||
+		!x.block.undisturbed(s, true) {
 		return false
 	}
 	if checks.uninit && (!x.all(f.address, w.mask) || !x.all(f.parts, w.mask)) {

@@ -303,7 +303,7 @@ func (r *blockRacing) clash(x *accessing, old *former) bool {
 		return false
 	}
 	narrow := there.facts.order.narrow || x.in.facts.order.narrow
-	return old.block != r.block && narrow || there.mem.size != x.in.mem.size
+	return old.block != r.block && narrow || there.size() != x.in.size()
 }
 
 // guess reports whether one of two accesses is atom.cas and the other one the plain load whose value it verifies: the
@@ -396,10 +396,16 @@ func (r *blockRacing) write(x *accessing, c cell) {
 	}
 }
 
-// size is how many bytes an instruction accesses as one element; 0 for one that is no access.
+// size is how many bytes an instruction accesses as one element; 0 for one that is no access. An operation on a packed
+// type is a pair of operations on its elements (PTX ISA, "Packed Data-types").
 func (in *ins) size() int {
-	if in.mem == nil {
+	switch {
+	case in.copy != nil && in.copy.reduce != nil:
+		return in.copy.reduce.size
+	case in.mem == nil:
 		return 0
+	case in.facts.packed:
+		return in.mem.size / 2
 	}
 	return in.mem.size
 }

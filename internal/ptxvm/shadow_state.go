@@ -22,6 +22,7 @@ type blockShadow struct {
 	leaving  bitset  // bytes that asynchronous copies are to read
 	reading  []int16 // products that are to read a piece of pieceBytes
 	proxy    proxyState
+	outside  []inBuffer // by buffer; nil where nobody looks
 
 	racing blockRacing
 }
@@ -35,7 +36,8 @@ type warpShadow struct {
 	parts   map[int32]*[warpSize]uint32 // bits of registers that are not set, by lane, where not all or none are
 	start   []uint32                    // of defined: constants and special registers are
 	touches []touch                     // of the current instruction
-	landed  []touch                     // writes of asynchronous copies that somebody has waited for
+	landed  []touch                     // accesses of asynchronous copies that somebody has waited for
+	counted []counted                   // barriers that have counted some of them
 	judged  bool                        // the current instruction has been judged by a quick check
 	plain   bool                        // registers are all that instructions without an access need to be judged
 	held    map[int32]*held             // values that are followed, by register; nil where none is
@@ -61,6 +63,7 @@ type touch struct {
 
 	settled, changed bool // of an atomic operation: others may have changed the data since
 	copied           bool // of an asynchronous copy: a plain write, whoever waits for it
+	by               *ins // the asynchronous copy whose access it was, where somebody has waited for it
 }
 
 // newShadow makes what checks need; nil where they need nothing.
@@ -113,6 +116,9 @@ func (s *shadow) newBlock(c *cta) *blockShadow {
 	if s.async && c.grid.prog.proxies {
 		b.reading, b.proxy = make([]int16, len(c.shared)/pieceBytes+1), newProxyState(len(c.warps), len(c.shared))
 	}
+	if s.async && c.grid.prog.copies {
+		b.outside = make([]inBuffer, len(c.grid.memory.buffers))
+	}
 	b.racing = newBlockRacing(b)
 	p := c.grid.prog
 	for _, w := range c.warps {
@@ -151,6 +157,7 @@ func (b *blockShadow) reset() {
 	clear(b.arriving)
 	clear(b.leaving)
 	clear(b.reading)
+	clear(b.outside)
 	b.proxy.reset()
 	b.racing.reset(b)
 }
@@ -168,7 +175,7 @@ func (x *warpShadow) reset() {
 	clear(x.times)
 	clear(x.varies)
 	x.fenced = false
-	x.touches, x.landed = x.touches[:0], x.landed[:0]
+	x.touches, x.landed, x.counted = x.touches[:0], x.landed[:0], x.counted[:0]
 }
 
 // note remembers an access until the instruction is done. Touches are written where they stay: they are large.
@@ -181,7 +188,7 @@ func (x *warpShadow) note(sp space, lane int, write bool, b *buffer, offset uint
 	}
 	t := &x.touches[n]
 	t.space, t.lane, t.write, t.buffer, t.offset, t.data = sp, lane, write, b, offset, data
-	t.settled, t.changed = false, false
+	t.settled, t.changed, t.copied, t.by = false, false, false, nil
 	if write {
 		copy(t.old[:], data)
 	}
@@ -274,6 +281,18 @@ func (b bitset) markRange(at uint64, n int, on bool) {
 		b.mark(at, int(step), on)
 		at += step
 	}
+}
+
+// anyRange is any for any number of bytes, as far as there is memory.
+func (b bitset) anyRange(at uint64, n int) bool {
+	for end := min(at+uint64(n), uint64(64*len(b))); at < end; {
+		step := min(64-at%64, end-at)
+		if b.any(at, int(step)) {
+			return true
+		}
+		at += step
+	}
+	return false
 }
 
 // allRange is all for any number of bytes.

@@ -17,7 +17,7 @@ type clockTable struct {
 	version uint32 // the last one
 	all     history
 	rows    map[uint64]history // by block and warp
-	lanes   map[uint64]history // by block, warp and lane
+	lanes   map[uint64]history // by block, warp and lane, those of copies with copiesKey
 }
 
 // history is a stamp that rises, with the versions at which it rose.
@@ -52,6 +52,9 @@ func (h history) raised(version, stamp uint32) history {
 
 func (t *clockTable) knows(f *former, version uint32) bool {
 	at := f.stamp()
+	if f.shape() == ofCopy && at <= t.lanes[threadKey(f.block, f.warp(), f.lane())|copiesKey].at(version) {
+		return true
+	}
 	return at <= t.all.at(version) || at <= t.rows[threadKey(f.block, f.warp(), 0)].at(version) ||
 		at <= t.lanes[threadKey(f.block, f.warp(), f.lane())].at(version)
 }
@@ -109,7 +112,7 @@ func (c *clock) tabulate(must bool) {
 		}
 	}
 	c.table, c.version = t, t.version
-	c.from, c.rows, c.lanes, c.all, c.depth = nil, nil, 0, false, 0
+	c.from, c.rows, c.lanes, c.all, c.copies, c.depth = nil, nil, 0, false, false, 0
 }
 
 // addOwn adds what a clock says itself.
@@ -120,8 +123,12 @@ func (t *clockTable) addOwn(x *clock) {
 	for warp, stamp := range x.rows {
 		t.raise(t.rows, threadKey(x.block, warp, 0), stamp)
 	}
+	kind := uint64(0)
+	if x.copies {
+		kind = copiesKey
+	}
 	for m := x.lanes; m != 0; m &= m - 1 {
-		t.raise(t.lanes, threadKey(x.block, x.warp, bits.TrailingZeros32(m)), x.stamp)
+		t.raise(t.lanes, threadKey(x.block, x.warp, bits.TrailingZeros32(m))|kind, x.stamp)
 	}
 }
 

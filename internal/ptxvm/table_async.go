@@ -40,6 +40,7 @@ type transfer struct {
 	size     int    // bytes that are written
 	read     int    // bytes that are read; the others become zero
 	value    []byte // what is written, where that came from registers
+	made     bool   // its source was waited for, and it was made
 }
 
 // queue is the copies of a thread that are under way.
@@ -60,11 +61,33 @@ func (q *queue) wait(w *warp, lane, group int) {
 	q.done = max(q.done, min(group, q.closed))
 	n := 0
 	for n < len(q.list) && q.list[n].group < group {
-		w.transfer(q.list[n], lane)
+		if t := q.list[n]; !t.made {
+			w.transfer(t, lane, bothSides)
+		} else if w.shadow != nil {
+			w.shadow.arrived(w, &t, lane)
+		}
 		n++
 	}
 	if n > 0 {
 		q.list = append(q.list[:0], q.list[n:]...)
+	}
+}
+
+// madeAtOnce is how many copies of a thread are kept whose source was waited for and whose result was not. Kernels may
+// wait for the one alone, over and over; races with copies beyond that are missed.
+const madeAtOnce = 256
+
+// waitRead makes the copies of groups before the given one, which have read then; what they write is not waited for.
+func (q *queue) waitRead(w *warp, lane, group int) {
+	n := 0
+	for ; n < len(q.list) && q.list[n].group < group; n++ {
+		if !q.list[n].made {
+			w.transfer(q.list[n], lane, readSide)
+			q.list[n].made = true
+		}
+	}
+	if n > madeAtOnce {
+		q.wait(w, lane, q.list[n-madeAtOnce].group)
 	}
 }
 
@@ -102,13 +125,17 @@ func (w *warp) landed(mask uint32) {
 	for m := mask; m != 0; m &= m - 1 {
 		w.async[bulk][firstLane(m)].finish(w, firstLane(m))
 	}
+	if w.shadow != nil {
+		w.shadow.enterLanded(w)
+	}
 }
 
 // transfer makes a copy. Zeros stand for what is not read. What checks note of it belongs to no instruction.
-func (w *warp) transfer(t transfer, lane int) {
+// Somebody has waited for the given sides of it.
+func (w *warp) transfer(t transfer, lane int, done sides) {
 	if x := w.shadow; x != nil {
 		before := len(x.touches)
-		defer func() { x.land(t, before) }()
+		defer func() { x.land(w, &t, before, done) }()
 	}
 	if t.in.copy.reduce != nil {
 		w.combine(t, lane)
@@ -218,7 +245,7 @@ func asyncWait(kind int) func(*builder) {
 			b.fail(b.in.Pos, "", "%s needs a small number", b.in.Mnemonic())
 			return
 		}
-		left := int(b.arg(0).Value)
+		left, reads := int(b.arg(0).Value), b.in.Has("read")
 		b.out.run = func(w *warp, in *ins) {
 			if kind == ordinary {
 				if w.united(w.mask) {
@@ -229,7 +256,11 @@ func asyncWait(kind int) func(*builder) {
 			}
 			for lane := range w.lanes() {
 				q := &w.async[kind][lane]
-				q.wait(w, lane, q.closed-left)
+				if reads {
+					q.waitRead(w, lane, q.closed-left)
+				} else {
+					q.wait(w, lane, q.closed-left)
+				}
 			}
 		}
 	}
@@ -336,6 +367,9 @@ type delivery struct {
 // deliver makes the copies that a barrier waits for, when somebody looks at it.
 func (w *warp) deliver(lane int, barrier uint64) {
 	c := w.cta
+	if !w.fills(barrier) {
+		return
+	}
 	for i := 0; i < len(c.bulk); {
 		d := c.bulk[i]
 		if d.barrier != barrier {
@@ -343,11 +377,30 @@ func (w *warp) deliver(lane int, barrier uint64) {
 			continue
 		}
 		c.bulk = append(c.bulk[:i], c.bulk[i+1:]...)
-		w.transfer(d.transfer, lane)
+		w.transfer(d.transfer, lane, bothSides)
 		if s := w.phase(d.in, lane, barrier); s != nil {
 			s.tx -= d.size
 			s.settle()
 			w.setPhase(d.in, lane, barrier, s)
 		}
+		if x := w.shadow; x != nil {
+			x.counted = append(x.counted, counted{lane, barrier})
+		}
 	}
+}
+
+// fills reports whether the copies under way are what the phase of a barrier waits for: copies are made as late as a
+// device may, and nobody can have waited for them before.
+func (w *warp) fills(barrier uint64) bool {
+	shared, bytes := w.cta.shared, 0
+	if barrier+8 > uint64(len(shared)) {
+		return true // it is reported
+	}
+	s := unpackPhase(getBytes(shared[barrier:], 8))
+	for i := range w.cta.bulk {
+		if d := &w.cta.bulk[i]; d.barrier == barrier {
+			bytes += d.size
+		}
+	}
+	return s.pending == 0 && s.tx == bytes
 }

@@ -28,10 +28,10 @@ KERNEL bulk_not_waited_for(const float *x, float *y) {
   unsigned barrier = shared_address(&full);
   if (i == 0) make(barrier);
   __syncthreads();
-  if (i == 0) load(tile, x, sizeof tile, barrier);
+  if (i == 0) load(tile, x, sizeof tile, barrier); // PLANT race
   if (sound) wait_parity(barrier, 0);
   else __syncthreads();
-  y[i] = tile[i]; // PLANT async_hazard
+  y[i] = tile[i]; // PLANT async_hazard race
   wait_parity(barrier, 0);
 }
 

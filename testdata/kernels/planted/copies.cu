@@ -48,9 +48,9 @@ KERNEL one_group_too_few(const float *x, float *y, int tiles) {
 KERNEL copies_of_other_threads(const float *x, float *y) {
   __shared__ float tile[64];
   int i = threadIdx.x;
-  copy_async(&tile[i], &x[i]);
+  copy_async(&tile[i], &x[i]); // PLANT race
   commit();
-  wait<0>(); // PLANT race
+  wait<0>();
   if (sound) __syncthreads();
   y[i] = tile[63 - i]; // PLANT race uninit
 }
@@ -60,9 +60,9 @@ KERNEL stage_overwritten(const float *x, float *y, int tiles) {
   int i = threadIdx.x;
   float s = 0.0f;
   for (int t = 0; t < tiles; t++) {
-    copy_async(&tile[i], &x[64 * t + i]);
+    copy_async(&tile[i], &x[64 * t + i]); // PLANT race
     commit();
-    wait<0>(); // PLANT race
+    wait<0>();
     __syncthreads();
     s += tile[63 - i]; // PLANT race
     if (sound) __syncthreads();
