@@ -86,6 +86,9 @@ func printFailures(term *terminal, list []verdict.Result, fixed []int, all bool)
 		term.print(fmt.Sprintf("%s %s %s, %s%s: %s", r.Verdict, escape.Text(r.Op), escape.Text(r.DType),
 			ago(time.Since(r.Time)), state, escape.Text(shorten(r.Message, 100))))
 		term.print("  replay: " + report.Replay(r))
+		if note := report.StoreNote(r); note != "" {
+			term.print("  " + note)
+		}
 	}
 }
 

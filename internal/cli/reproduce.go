@@ -146,6 +146,12 @@ func (e *engine) printReplay(r *daemon.ReproduceReply) {
 		e.term.print(strings.TrimRight(text, "\n"))
 	}
 	e.term.print(replayLine(r))
+	if r.Result == nil {
+		if shown == nil {
+			shown = &verdict.Result{Case: r.Case}
+		}
+		e.term.print("to run its kernel: " + report.ReplayInPython(shown))
+	}
 	if failsNoMore(r) {
 		e.term.note("it failed when it was stored: since then something was changed, or the result is not the same each " +
 			"time,\nwhich invariants = [\"deterministic\"] of the op finds")
