@@ -137,7 +137,10 @@ func failsNoMore(r *daemon.ReproduceReply) bool {
 func (e *engine) printReplay(r *daemon.ReproduceReply) {
 	e.term.print("case: " + r.Case)
 	shown := r.Result
-	if shown == nil {
+	switch {
+	case shown == nil && r.Stored == nil:
+		e.term.print("not executed: the op runs on the client's side, and no result of this case is stored here")
+	case shown == nil:
 		e.term.print("not executed: the op runs on the client's side; its stored result is")
 		shown = r.Stored
 	}
