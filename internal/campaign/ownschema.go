@@ -132,8 +132,8 @@ func attrTexts(c opspec.Case) map[string]string {
 	return texts
 }
 
-// ofClients reports whether a stored result is on a case that the engine cannot make by itself: its inputs were given, or
-// belong to a schema of the client's.
+// ofClients reports whether a stored result is on a case that the engine cannot make by itself: its inputs were given,
+// or belong to a schema of the client's.
 func ofClients(c opspec.Case, stored *verdict.Result) bool {
 	return commonValues(c) == valuesStored || stored != nil && stored.Schema == verdict.ClientSide
 }

@@ -41,7 +41,8 @@ func TestOwnSchemaKeepsItsText(t *testing.T) {
 			tr, elsewhere := newTrial(t, head), newTrial(t, head)
 			schema, c, input := handedOwn(t, tr, tt.op)
 			wrong := tensor.New(c.DType, input.Shape)
-			sub := Submission{Op: tt.op, Case: c.String(), Schema: schema, Outputs: []tensor.Named{{Name: "output", Tensor: wrong}}}
+			sub := Submission{Op: tt.op, Case: c.String(), Schema: schema,
+				Outputs: []tensor.Named{{Name: "output", Tensor: wrong}}}
 			if tt.reference == "" {
 				sub.Expected = []tensor.Named{{Name: "output", Tensor: input}}
 			}

@@ -12,8 +12,8 @@ import (
 )
 
 // Replay returns the command that repeats a case, "" where the case could not be made. It names the case by its text,
-// which needs no store: the same command works on another machine. Where only a Python client knows the op, its schema or
-// what is right, it is the call that takes them.
+// which needs no store: the same command works on another machine. Where only a Python client knows the op, its schema
+// or what is right, it is the call that takes them.
 func Replay(r *verdict.Result) string {
 	switch {
 	case r.Case == "":
@@ -39,7 +39,9 @@ func ReplayInPython(r *verdict.Result) string {
 }
 
 // referenceOfClient reports whether a client executed the case and said what is right.
-func referenceOfClient(r *verdict.Result) bool { return r.ByClient() && r.Reference == verdict.ClientSide }
+func referenceOfClient(r *verdict.Result) bool {
+	return r.ByClient() && r.Reference == verdict.ClientSide
+}
 
 // StoreNote says where the inputs of a case are that its text does not give; "" where it does.
 func StoreNote(r *verdict.Result) string {

@@ -200,7 +200,7 @@ type SubmitHeader struct {
 	Config    string            `json:"config,omitempty"`
 	Op        string            `json:"op"`
 	Case      string            `json:"case,omitempty"`
-	Schema    json.RawMessage   `json:"schema,omitempty"` // that the case was made from, as in CasesRequest; of the client's
+	Schema    json.RawMessage   `json:"schema,omitempty"` // that the case was handed out for, as in CasesRequest
 	Seed      *Seed             `json:"seed,omitempty"`
 	DType     string            `json:"dtype,omitempty"`  // of a case of given inputs; "": that of the inputs
 	Kwargs    map[string]string `json:"kwargs,omitempty"` // attributes
