@@ -44,6 +44,7 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 			}
 			defer e.close()
 			req.Config, req.Env, req.Open, req.Marked = e.project.path, e.project.env, !all, all
+			req.Brief = format.value == "text" // a line each: outputs are nine tenths of a result
 			list, fixed, err := e.client.MarkedFailures(ctx, &req)
 			if err != nil {
 				return err

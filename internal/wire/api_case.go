@@ -88,6 +88,8 @@ type FailuresRequest struct {
 	Open bool `json:"open,omitempty"`
 	// Marked asks which of the failures are fixed.
 	Marked bool `json:"marked,omitempty"`
+	// Brief leaves out what a list does not show: outputs, invariants, findings and stderr.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // ClearRequest forgets stored failures of one project.
