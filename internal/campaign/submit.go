@@ -200,6 +200,15 @@ func (j *Judging) Judge(ctx context.Context, p Project, sub *Submission) (*Judge
 	if err != nil {
 		return nil, err
 	}
+	if sub.Case != "" && res.Verdict != verdict.Pass && commonValues(in.cas) == valuesStored {
+		l, err := j.engine.find(ctx, Target{Case: sub.Case, Op: sub.Op})
+		if err != nil {
+			return nil, err
+		}
+		if l.Stored != nil { // the inputs are where they were
+			res.Inputs = l.Stored.Inputs
+		}
+	}
 	out := &Judged{res, p.path(), sub.Store == StoreAll || sub.Store == StoreFailures && res.Verdict != verdict.Pass}
 	if out.keep {
 		err = in.keepInputs(ctx, j.engine, res)

@@ -131,6 +131,14 @@ def test_given_inputs_are_in_the_store_alone(client: Client, tmp_path: Path) -> 
     command = [str(_daemon.find_binary()), "reproduce", "4711", "--op", "softmax", "--export", str(export)]
     subprocess.run(command, check=False, capture_output=True, timeout=60)
     assert x.tobytes() in export.read_bytes()
+    own = client.submit_output("mine", {"x": x}, x + 1, 4712, expected=x)
+    call = f"Client().replay({own.case!r}, run_op, reference=reference)"
+    again = client.replay(own.case, lambda i: i["x"] + 1, reference=lambda i: i["x"])
+    assert own.replay_command == call == again.replay_command and again.verdict == "fail"
+    with pytest.raises(ClientError, match="nothing|stored|neither"):
+        client.replay(own.case.replace(":stored", ":normal"), softmax)
+    small = client.minimize(own.case, run_op=lambda i: i["x"] + 1, reference=lambda i: i["x"])
+    assert small.unchanged and small.case == own.case
     lost = client.validate_op("softmax", {"input": x}, x, store="none")
     assert "does not give its inputs, and they are not stored" in repr(lost)
 
