@@ -135,7 +135,7 @@ def test_given_inputs_are_in_the_store_alone(client: Client, tmp_path: Path) -> 
     call = f"Client().replay({own.case!r}, run_op, reference=reference)"
     again = client.replay(own.case, lambda i: i["x"] + 1, reference=lambda i: i["x"])
     assert own.replay_command == call == again.replay_command and again.verdict == "fail"
-    with pytest.raises(ClientError, match="nothing|stored|neither"):
+    with pytest.raises(ClientError, match="neither"):
         client.replay(own.case.replace(":stored", ":normal"), softmax)
     small = client.minimize(own.case, run_op=lambda i: i["x"] + 1, reference=lambda i: i["x"])
     assert small.unchanged and small.case == own.case
