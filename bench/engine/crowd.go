@@ -30,9 +30,9 @@ func crowdRows() []row {
 	return []row{
 		{name: "daemon, 20 failures of the store, median", goal: goal{atMost: 1},
 			note: "A daemon in a process of its own; a client in Go asks for the last 20 open failures, as gpuemu " +
-				"failures does, and for the last 20 with marks, as gpuemu failures --all does. 3,000 cases failed and " +
-				"3,000 are fixed. The slower of the two counts.",
-			why: "The answer has 20 results of some KiB each, which the client reads and parses.",
+				"failures does, and for the last 20 with marks, as gpuemu failures --all does: what a list shows, without " +
+				"outputs. 3,000 cases failed and 3,000 are fixed. The slower of the two counts.",
+			why: "The answer has 20 results, which the client reads and parses.",
 			measure: func(b *bench) (*result, error) {
 				return b.listFailures()
 			}},
@@ -95,7 +95,7 @@ func (s *session) fail(ctx context.Context, from, n int, fixed bool) error {
 // failures asks for the last failures as the command does: for those that are open, or for all with marks.
 func (s *session) failures(ctx context.Context, open bool) error {
 	list, _, err := s.client.MarkedFailures(ctx, &wire.FailuresRequest{Config: s.header.Config, Limit: shownFailures,
-		Open: open, Marked: !open})
+		Open: open, Marked: !open, Brief: true})
 	if err == nil && len(list) != shownFailures {
 		err = fmt.Errorf("%d failures, want %d", len(list), shownFailures)
 	}

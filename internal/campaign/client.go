@@ -68,6 +68,9 @@ func (e *Engine) newBatch(p Project, h HandOut) (*Batch, error) {
 	if diag.CodeOf(err) == UnknownOp && h.Schema != nil {
 		s, err = schemaSubject(p.Config, h.Op, h.Schema), nil
 	}
+	if err != nil && b.one != nil {
+		err = inPython(err, *b.one)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +141,7 @@ func (b *Batch) Case(ctx context.Context, i int) (opspec.Case, map[string]*tenso
 		if err == nil {
 			b.prepare(*b.one, inputs)
 		}
-		return *b.one, inputs, err
+		return *b.one, inputs, inPython(err, *b.one)
 	}
 	c, err := b.stream.Case(i)
 	if err != nil {

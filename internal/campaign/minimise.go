@@ -77,7 +77,7 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 		return nil, diag.Errorf(NotExecutable, b.hint, "op %q cannot be executed here: %s", l.Case.Op, b.msg)
 	}
 	m := &minimiser{engine: e, session: sess, schema: l.schema, MinimiseRequest: req}
-	original, err := m.execute(ctx, l.Case, l.Inputs)
+	original, err := m.execute(ctx, l.run, l.Inputs)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 			"the case does not fail now: its verdict is %s", original.Verdict)
 	}
 	m.kind = original.Kind()
-	best, inputs := l.Case, l.Inputs
+	best, inputs := l.run, l.Inputs
 	if req.Strategy != MinimiseValues {
 		best, inputs = m.cases(ctx, best, inputs)
 	}
@@ -96,7 +96,7 @@ func (e *Engine) Minimise(ctx context.Context, p Project, req MinimiseRequest) (
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := &Minimised{Original: original, Unchanged: best.String() == l.Case.String() && equalInputs(inputs, l.Inputs)}
+	out := &Minimised{Original: original, Unchanged: best.String() == l.run.String() && equalInputs(inputs, l.Inputs)}
 	if commonValues(best) != valuesStored {
 		out.Portable = best.String()
 	}

@@ -41,6 +41,7 @@ type Located struct {
 	ConfigPath string // of the campaign that stored it
 	Inputs     map[string]*tensor.Tensor
 	schema     *opspec.Schema
+	run        opspec.Case // what is executed: Case, or what the op knows of a case of another schema
 }
 
 // Replay is what came out of executing a case again.
@@ -60,11 +61,15 @@ func (e *Engine) Locate(ctx context.Context, p Project, t Target) (*Located, err
 		return nil, err
 	}
 	s, err := resolveSubject(p.Config, l.Case.Op)
-	if l.Stored != nil {
-		s, err = subjectOf(p.Config, l.Case)
+	if l.Stored != nil && ofClients(l.Case, l.Stored) && diag.CodeOf(err) == UnknownOp {
+		s, err = freeSubject(p.Config, l.Case.Op), nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, inPython(err, l.Case)
+	}
+	l.run = l.Case
+	if l.Stored != nil && l.Stored.Schema == verdict.ClientSide {
+		return l, e.locateOwn(ctx, s, l)
 	}
 	l.schema = s.schemaOf(l.Case)
 	if err := e.holdFor(ctx, s.with(l.schema), l.Case, judged); err != nil {
@@ -75,7 +80,7 @@ func (e *Engine) Locate(ctx context.Context, p Project, t Target) (*Located, err
 		key = l.Stored.Inputs
 	}
 	if l.Inputs, err = e.inputsOf(ctx, l.schema, l.Case, key); err != nil {
-		return nil, err
+		return nil, inPython(err, l.Case)
 	}
 	return l, nil
 }
@@ -146,9 +151,10 @@ func (e *Engine) Reproduce(ctx context.Context, p Project, t Target) (*Replay, e
 	if b := sess.subject.blocked; b != nil && b.reason == verdict.NoCandidate {
 		return r, nil
 	}
-	r.Result, err = sess.run(ctx, l.schema, l.Case, l.Inputs)
+	r.Result, err = sess.run(ctx, l.schema, l.run, l.Inputs)
 	if err == nil && l.Stored != nil {
 		r.Result.Inputs, r.Result.ShrunkFrom = l.Stored.Inputs, l.Stored.ShrunkFrom
+		r.Result.Case, r.Result.Schema = l.Stored.Case, l.Stored.Schema
 	}
 	return r, err
 }

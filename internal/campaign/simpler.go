@@ -30,16 +30,16 @@ func (e *Engine) Next(p Project, req Simpler) (next, best opspec.Case, more bool
 		return next, best, false, diag.Errorf(BadOptions, "use "+MinimiseDims+" or "+MinimiseAll,
 			"single values can be shrunk only where the engine executes the op")
 	}
+	if v := commonValues(req.Case); v == valuesStored || v == valuesPublished {
+		return req.Case, req.Case, false, nil // its values do not follow from a seed: nothing can be resized
+	}
 	schema := req.Schema
 	if schema == nil {
 		s, err := resolveSubject(p.Config, req.Case.Op)
 		if err != nil {
-			return next, best, false, err
+			return next, best, false, inPython(err, req.Case)
 		}
 		schema = s.schemaOf(req.Case)
-	}
-	if v := commonValues(req.Case); v == valuesStored || v == valuesPublished {
-		return req.Case, req.Case, false, nil // its values do not follow from a seed: nothing can be resized
 	}
 	opt := shrink.Options{Budget: settings.MaxIters, DimsOnly: settings.Strategy == MinimiseDims, AnyDType: req.AnyDType}
 	best, _ = shrink.Case(schema, req.Case, opt, func(c opspec.Case) bool {

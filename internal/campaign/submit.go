@@ -25,7 +25,9 @@ import (
 type Submission struct {
 	Op string
 	// Case is the text of a handed-out case. Without it the inputs are those of the client.
-	Case   string
+	Case string
+	// Schema is the client's own that Case was handed out for; nil: that of the op.
+	Schema *opspec.Schema
 	Inputs []tensor.Named
 	// DType is that of the case of given inputs. Invalid: that of the inputs, or of the output where all of them have
 	// types of their own.
@@ -198,9 +200,18 @@ func (j *Judging) Judge(ctx context.Context, p Project, sub *Submission) (*Judge
 	if err != nil {
 		return nil, err
 	}
+	if sub.Case != "" && res.Verdict != verdict.Pass && commonValues(in.cas) == valuesStored {
+		l, err := j.engine.find(ctx, Target{Case: sub.Case, Op: sub.Op})
+		if err != nil {
+			return nil, err
+		}
+		if l.Stored != nil { // the inputs are where they were
+			res.Inputs = l.Stored.Inputs
+		}
+	}
 	out := &Judged{res, p.path(), sub.Store == StoreAll || sub.Store == StoreFailures && res.Verdict != verdict.Pass}
 	if out.keep {
-		err = j.engine.keepInputs(ctx, in.cas, in.inputs, res)
+		err = in.keepInputs(ctx, j.engine, res)
 	}
 	return out, err
 }
@@ -224,6 +235,7 @@ type situation struct {
 	text    string                    // of cas; "": not known
 	inputs  map[string]*tensor.Tensor // nil where nobody needs them
 	ahead   *prospect                 // of a case that was handed out; nil: nothing was computed ahead
+	own     *ownCase                  // nil unless the case is of a schema of the client's
 	release func()
 }
 
@@ -231,6 +243,9 @@ type situation struct {
 func (j *Judging) situation(ctx context.Context, sess *session, sub *Submission) (*situation, error) {
 	in := &situation{session: sess, release: func() {}}
 	var err error
+	if sub.Case != "" && sub.Schema != nil {
+		return in, in.ofOwnSchema(sub)
+	}
 	if sub.Case == "" {
 		if sub.needsReference() {
 			if in.session, in.release, err = sess.withKwargs(sub.Attrs); err != nil {
@@ -310,6 +325,9 @@ func (s *session) judgeSubmission(ctx context.Context, in *situation, sub *Submi
 	res.Candidate, res.CandidateTime = verdict.ClientSide, sub.Time
 	if len(sub.Expected) > 0 {
 		res.Reference = verdict.ClientSide
+	}
+	if in.own != nil {
+		res.Schema = verdict.ClientSide
 	}
 	start := time.Now()
 	defer func() {

@@ -44,6 +44,7 @@ func failuresCommand(term *terminal, env Env) *cobra.Command {
 			}
 			defer e.close()
 			req.Config, req.Env, req.Open, req.Marked = e.project.path, e.project.env, !all, all
+			req.Brief = format.value == "text" // a line each: outputs are nine tenths of a result
 			list, fixed, err := e.client.MarkedFailures(ctx, &req)
 			if err != nil {
 				return err
@@ -86,6 +87,9 @@ func printFailures(term *terminal, list []verdict.Result, fixed []int, all bool)
 		term.print(fmt.Sprintf("%s %s %s, %s%s: %s", r.Verdict, escape.Text(r.Op), escape.Text(r.DType),
 			ago(time.Since(r.Time)), state, escape.Text(shorten(r.Message, 100))))
 		term.print("  replay: " + report.Replay(r))
+		if note := report.StoreNote(r); note != "" {
+			term.print("  " + note)
+		}
 	}
 }
 

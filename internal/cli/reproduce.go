@@ -137,7 +137,10 @@ func failsNoMore(r *daemon.ReproduceReply) bool {
 func (e *engine) printReplay(r *daemon.ReproduceReply) {
 	e.term.print("case: " + r.Case)
 	shown := r.Result
-	if shown == nil {
+	switch {
+	case shown == nil && r.Stored == nil:
+		e.term.print("not executed: the op runs on the client's side, and no result of this case is stored here")
+	case shown == nil:
 		e.term.print("not executed: the op runs on the client's side; its stored result is")
 		shown = r.Stored
 	}
@@ -146,6 +149,12 @@ func (e *engine) printReplay(r *daemon.ReproduceReply) {
 		e.term.print(strings.TrimRight(text, "\n"))
 	}
 	e.term.print(replayLine(r))
+	if r.Result == nil {
+		if shown == nil {
+			shown = &verdict.Result{Case: r.Case}
+		}
+		e.term.print("to run its kernel: " + report.ReplayInPython(shown))
+	}
 	if failsNoMore(r) {
 		e.term.note("it failed when it was stored: since then something was changed, or the result is not the same each " +
 			"time,\nwhich invariants = [\"deterministic\"] of the op finds")

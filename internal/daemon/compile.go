@@ -18,7 +18,7 @@ import (
 const sourceName = "kernel.cu"
 
 // compile handles POST /v1/compile. The compiler runs as the daemon's user with arguments of the client's, who is the
-// same user: over TCP nothing is compiled.
+// same user: over TCP nothing is compiled. A request writes no files all the same, and has no code of its own executed.
 func (s *Server) compile(ctx context.Context, req *wire.CompileRequest) (*wire.CompileReply, error) {
 	switch {
 	case ctx.Value(remoteKey{}) != nil:
@@ -29,6 +29,9 @@ func (s *Server) compile(ctx context.Context, req *wire.CompileRequest) (*wire.C
 		return nil, diag.Errorf(BadRequest, "", "file is %q, want an absolute path", cut(req.File, 200))
 	case req.Compiler != "" && req.Compiler != "nvcc" && req.Compiler != "clang":
 		return nil, diag.Errorf(BadRequest, "", "compiler is %q, want nvcc or clang", cut(req.Compiler, 40))
+	}
+	if err := checkCompile(req.File, req.Flags); err != nil {
+		return nil, err
 	}
 	env := req.Env
 	if env == nil {

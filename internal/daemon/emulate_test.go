@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -486,10 +487,40 @@ func TestCompile(t *testing.T) {
 	if err != nil || len(doc.Findings) != 1 || doc.Findings[0].Source != "kernel.cu" || doc.Findings[0].Line != 1 {
 		t.Errorf("%+v, %v, want a finding in kernel.cu:1", doc, err)
 	}
+	testErf(t, c)
 	broken := "__global__ void k() { undeclared(); }\n"
 	_, err = call[wire.CompileReply](t.Context(), c, http.MethodPost, "/v1/compile", wire.CompileRequest{Source: &broken})
 	if err == nil || !strings.Contains(err.Error(), "undeclared") || !strings.HasPrefix(err.Error(), "kernel.cu") {
 		t.Errorf("a source that is wrong: %v", err)
+	}
+}
+
+// testErf executes erff, which our header computes where CUDA's library is not installed.
+func testErf(t *testing.T, c *Client) {
+	t.Helper()
+	source := "__global__ void k(const float *x, float *y) { y[threadIdx.x] = erff(x[threadIdx.x]); }\n"
+	reply, err := call[wire.CompileReply](t.Context(), c, http.MethodPost, "/v1/compile",
+		wire.CompileRequest{Source: &source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []float64
+	for i := range 512 {
+		list = append(list, float64(float32(i-256)/48))
+	}
+	list = append(list, math.NaN(), math.Inf(1), math.Inf(-1), 0x1p-120)
+	n := int64(len(list))
+	h := &wire.EmulateHeader{PTX: &reply.PTX, Grid: []int{1}, Block: []int{len(list)}, Args: []wire.EmulateArg{
+		{Kind: "tensor", Name: "x", DType: "float32", Role: "in", Storage: "x"},
+		{Kind: "tensor", Name: "y", DType: "float32", Role: "out", Shape: []int64{n}}}}
+	doc, out, err := emulated(t.Context(), t, c, h, floats("x", dtype.Float32, list...))
+	if err != nil || len(doc.Findings) > 0 || out["y"] == nil {
+		t.Fatalf("erff: %+v, %d outputs, %v", doc, len(out), err)
+	}
+	for i, got := range out["y"].Float64s() {
+		if want := math.Erf(list[i]); math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > 4e-7*math.Abs(want) {
+			t.Errorf("erff(%v) = %v, want %v", list[i], got, want)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"gpuemu/internal/diag"
 	"gpuemu/internal/store"
+	"gpuemu/internal/verdict"
 	"gpuemu/internal/wire"
 )
 
@@ -32,6 +33,16 @@ func (s *Server) failures(ctx context.Context, req *wire.FailuresRequest) (*wire
 	filter := store.Filter{Op: req.Op, Since: since, ConfigPath: config, Limit: limit, FailedOnly: true}
 	out := &wire.FailuresReply{Results: []json.RawMessage{}}
 	add := adder(out)
+	if req.Brief {
+		whole := add
+		add = func(text json.RawMessage) error {
+			outline, err := verdict.Outline(text)
+			if err != nil {
+				return diag.Errorf(store.Damaged, "", "a stored failure: %w", err)
+			}
+			return whole(outline)
+		}
+	}
 	switch {
 	case req.Open:
 		return out, s.store.OpenFailures(ctx, filter, add)

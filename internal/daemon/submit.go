@@ -142,12 +142,15 @@ type desk struct {
 	kept     int64                          // bytes held for results
 	projects map[[3]string]campaign.Project // by path, interpreter and environment
 	env      string                         // of first
-	files    map[string]*sharedFile
-	taken    map[string][]span // of the files, by parts before; in order
-	free     chan struct{}     // has room for another judgement
-	work     chan func()       // judgements, for the judges
-	judges   int
-	busy     sync.WaitGroup // judges
+	// ownSchema is that of the last part which has one, and ownText its text.
+	ownSchema *opspec.Schema
+	ownText   string
+	files     map[string]*sharedFile
+	taken     map[string][]span // of the files, by parts before; in order
+	free      chan struct{}     // has room for another judgement
+	work      chan func()       // judgements, for the judges
+	judges    int
+	busy      sync.WaitGroup // judges
 }
 
 // submittedPart is a part and what came of it. It belongs to the goroutine that judges it until that has ended.
@@ -261,10 +264,16 @@ func (d *desk) take(header []byte, body io.Reader) error {
 		p.err = err
 		return nil
 	}
+	schema, err := d.schema(h)
 	d.judge(func() {
 		defer leave()
+		if err != nil {
+			p.err = err
+			return
+		}
 		sub, err := submission(h, image, &d.s.images)
 		if err == nil {
+			sub.Schema = schema
 			p.judged, err = d.judging.Judge(d.ctx, project, sub)
 		}
 		p.err = err
@@ -308,6 +317,24 @@ func (d *desk) open(header, image []byte, hold func(int64) error) (
 	return h, project, image, err
 }
 
+// schema reads the schema of a part, once where many have the same.
+func (d *desk) schema(h *wire.SubmitHeader) (*opspec.Schema, error) {
+	if len(h.Schema) == 0 {
+		return nil, nil
+	}
+	if h.Case == "" {
+		return nil, diag.Errorf(BadRequest, submitHint, "a schema is given without the case that was made from it")
+	}
+	if d.ownSchema == nil || string(h.Schema) != d.ownText {
+		s, err := opspec.ParseSchema(h.Schema)
+		if err != nil {
+			return nil, err
+		}
+		d.ownSchema, d.ownText = s, string(h.Schema)
+	}
+	return d.ownSchema, nil
+}
+
 // inherit sets what the header leaves to the first one. The text of a case has its op.
 func (d *desk) inherit(h *wire.SubmitHeader) error {
 	if h.Config == "" {
@@ -315,6 +342,9 @@ func (d *desk) inherit(h *wire.SubmitHeader) error {
 	}
 	if h.Python == "" {
 		h.Python = d.first.Python
+	}
+	if len(h.Schema) == 0 && h.Case != "" {
+		h.Schema = d.first.Schema
 	}
 	if h.Op != "" || h.Case != "" {
 		return nil

@@ -29,6 +29,15 @@ func Inputs(s *opspec.Schema, c opspec.Case) (map[string]*tensor.Tensor, error) 
 	return inputs(s, prog, c)
 }
 
+// Check refuses a case that the schema would never have given. Inputs does, too.
+func Check(s *opspec.Schema, c opspec.Case) error {
+	prog, err := s.Compile()
+	if err != nil {
+		return err
+	}
+	return checkCase(s, prog, c)
+}
+
 // Inputs is the function of that name for a case that the stream has given: there is nothing to check in it.
 func (s *Stream) Inputs(c opspec.Case) (map[string]*tensor.Tensor, error) {
 	return inputs(s.schema, s.prog, c)

@@ -290,3 +290,11 @@ func attrExample(k AttrKind) string {
 	}
 	return "text"
 }
+
+// AttrText is a value as ResolveAttrs reads it.
+func AttrText(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return string(appendAttr(nil, v))
+}

@@ -211,6 +211,47 @@ func TestKernelsCompile(t *testing.T) {
 	}
 }
 
+// TestKernelsAreDeclared: what the CUDA kernels call is in our header, which clang compiles them with. This needs no
+// compiler.
+func TestKernelsAreDeclared(t *testing.T) {
+	header, err := os.ReadFile(filepath.Join(testkit.Root(t), "internal", "cudatool", "cuda", "gpuemu_cuda.h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, dir, project.Options{Name: "trial", Framework: project.CUDA, Examples: true})
+	kernels, err := filepath.Glob(filepath.Join(dir, "kernels", "*.cu"))
+	if err != nil || len(kernels) == 0 {
+		t.Fatalf("kernels are %q, %v", kernels, err)
+	}
+	declared := map[string]bool{"if": true, "for": true, "while": true, "return": true}
+	for _, name := range called.FindAllStringSubmatch(string(header), -1) {
+		declared[name[1]] = true
+	}
+	for _, path := range kernels {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = comment.ReplaceAll(text, nil)
+		own := map[string]bool{}
+		for _, name := range defined.FindAllSubmatch(text, -1) {
+			own[string(name[1])] = true
+		}
+		for _, name := range called.FindAllSubmatch(text, -1) {
+			if f := string(name[1]); !declared[f] && !own[f] {
+				t.Errorf("%s calls %s, which the header does not declare", filepath.Base(path), f)
+			}
+		}
+	}
+}
+
+var (
+	called  = regexp.MustCompile(`\b([A-Za-z_]\w*)\(`)
+	defined = regexp.MustCompile(`(?:void|float|int|double) ([A-Za-z_]\w*)\(`)
+	comment = regexp.MustCompile(`//.*`)
+)
+
 func write(t *testing.T, dir string, o project.Options) {
 	t.Helper()
 	files, err := project.Files(o)

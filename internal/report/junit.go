@@ -244,6 +244,9 @@ func (j *junit) testcase(r *verdict.Result) {
 		escape.XML(string(r.Reason)), xmlLines(failureLines(r, true, false)),
 		xmlLines(smallestLines(j.source.Summary.Group(r))), element)
 	if command := Replay(r); command != "" {
+		if note := StoreNote(r); note != "" {
+			command += "\n" + note
+		}
 		j.printf("      <system-out>seed: %d\nreplay: %s\n</system-out>\n", r.Seed, escape.XML(command))
 	}
 	j.printf("    </testcase>\n")

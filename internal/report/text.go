@@ -319,6 +319,9 @@ func (t *texter) full(r *verdict.Result, about []string) {
 	if command := Replay(r); command != "" {
 		t.line("  replay: " + command)
 	}
+	if note := StoreNote(r); note != "" {
+		t.line("  " + wrap(note, "    ", t.opt.Width))
+	}
 }
 
 // briefly prints the n-th failure of an op in one line: its command, so that every failure has one. Of thousands the

@@ -6,7 +6,6 @@ package store
 // A minimized case, which no run comes back to, goes with the case that it was made of, which is known by op and seed.
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/binary"
@@ -211,9 +210,9 @@ func (s *Store) MarkedFailures(
 	var keys []int64
 	var configs []string
 	err := s.failureTexts(ctx, f, func(text json.RawMessage, config string) error {
-		var r verdict.Result
-		if err := unmarshalCase(text, &r); err != nil {
-			return err
+		r, err := verdict.CaseOf(text)
+		if err != nil {
+			return diag.Errorf(Damaged, "", "decode a failure: %w", err)
 		}
 		p := verdict.Profile{Candidate: r.Candidate, Key: r.CaseHash()}
 		texts, keys, configs = append(texts, text), append(keys, judgedProfile(&p).key), append(configs, config)
@@ -244,29 +243,4 @@ func (s *Store) MarkedFailures(
 		}
 	}
 	return err
-}
-
-// unmarshalCase decodes what says which case a result is on, and no more once it has that: to decode all of a failure
-// takes longer than to find it.
-func unmarshalCase(text []byte, r *verdict.Result) error {
-	wanted := map[string]*string{"op": &r.Op, "dtype": &r.DType, "case": &r.Case, "candidate": &r.Candidate}
-	d := json.NewDecoder(bytes.NewReader(text))
-	_, err := d.Token() // {
-	for err == nil && len(wanted) > 0 && d.More() {
-		var name json.Token
-		if name, err = d.Token(); err != nil {
-			break
-		}
-		key, _ := name.(string)
-		if to := wanted[key]; to != nil {
-			delete(wanted, key)
-			err = d.Decode(to)
-		} else {
-			err = d.Decode(new(json.RawMessage))
-		}
-	}
-	if err != nil {
-		return diag.Errorf(Damaged, "", "decode %T: %w", r, err)
-	}
-	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gpuemu/internal/diag"
@@ -36,6 +37,10 @@ const (
 	// cacheKiB is the page cache of the writing connection. The index by seed is random, and its pages are read again and
 	// again; the system has them, too: with 32 MiB, which take 64, an insert into 400,000 results is no faster.
 	cacheKiB = 4 << 10
+	// manyChanges is how many rows one transaction changes before its connection gives its page cache back. The driver
+	// builds SQLite with one budget for the caches of a process: pages that a large transaction wrote fill it, and stay,
+	// and the connections that read then keep no page for longer than they use it.
+	manyChanges = 1000
 	// checkpointPages is when the write-ahead log is copied into the database: 32 MiB. Rarer is faster, and longer to
 	// recover.
 	checkpointPages = 8000
@@ -68,6 +73,8 @@ type Store struct {
 
 	way   way   // how a read-only store is opened
 	cause error // why it is read-only though that was not asked for
+
+	changes atomic.Int64 // of the connection that writes, so far
 
 	mu   sync.Mutex
 	lock *os.File // guarded by mu: says that this process runs its campaigns; nil until it begins one
@@ -285,12 +292,20 @@ func (s *Store) transaction(ctx context.Context, what string, fn func(tx *sql.Tx
 	if err != nil {
 		return s.fault(what, err)
 	}
-	if err := fn(tx); err != nil {
+	var changes int64
+	if err = fn(tx); err == nil {
+		err = tx.QueryRowContext(context.WithoutCancel(ctx), "SELECT total_changes()").Scan(&changes)
+	}
+	if err != nil {
 		_ = tx.Rollback() // fn's error is the cause
 		return s.fault(what, err)
 	}
+	changed := changes - s.changes.Swap(changes)
 	if err := tx.Commit(); err != nil {
 		return s.fault(what, err)
+	}
+	if changed > manyChanges {
+		_, _ = s.w.ExecContext(context.WithoutCancel(ctx), "PRAGMA shrink_memory") // without it reads are slower
 	}
 	return nil
 }

@@ -28,6 +28,8 @@ type Result struct {
 
 	Candidate string `json:"candidate,omitempty"` // as configured, or ClientSide
 	Reference string `json:"reference,omitempty"` // as configured, e.g. builtin:softmax
+	// Schema is ClientSide where the case belongs to a schema of the client's: its text and that schema give the inputs.
+	Schema string `json:"schema,omitempty"`
 
 	Outputs    []Output     `json:"outputs,omitempty"`
 	Invariants []Invariance `json:"invariants,omitempty"`
@@ -186,7 +188,7 @@ func saturate(numbers ...*float64) {
 	}
 }
 
-// ClientSide is the candidate of a case that a client executes.
+// ClientSide is the candidate of a case that a client executes, and what else of a case only a client knows.
 const ClientSide = "client"
 
 // ByClient reports whether a client executed the case. Its kernel and the candidate of the configuration are two

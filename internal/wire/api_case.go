@@ -88,6 +88,8 @@ type FailuresRequest struct {
 	Open bool `json:"open,omitempty"`
 	// Marked asks which of the failures are fixed.
 	Marked bool `json:"marked,omitempty"`
+	// Brief leaves out what a list does not show: outputs, invariants, findings and stderr.
+	Brief bool `json:"brief,omitempty"`
 }
 
 // ClearRequest forgets stored failures of one project.
@@ -200,6 +202,7 @@ type SubmitHeader struct {
 	Config    string            `json:"config,omitempty"`
 	Op        string            `json:"op"`
 	Case      string            `json:"case,omitempty"`
+	Schema    json.RawMessage   `json:"schema,omitempty"` // that the case was handed out for, as in CasesRequest
 	Seed      *Seed             `json:"seed,omitempty"`
 	DType     string            `json:"dtype,omitempty"`  // of a case of given inputs; "": that of the inputs
 	Kwargs    map[string]string `json:"kwargs,omitempty"` // attributes

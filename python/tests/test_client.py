@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,22 +46,101 @@ def test_right_kernel_passes(client: Client) -> None:
     assert results.ok
 
 
-def test_op_of_the_caller_alone_is_found_again(client: Client) -> None:
-    schema = {
-        "dims": [{"name": "n", "candidates": [4]}],
-        "inputs": [{"name": "x", "dims": ["n"]}],
-        "output": {"name": "y", "dims": ["n"]},
-    }
+MINE = {
+    "dims": [{"name": "rows", "candidates": [4]}, {"name": "n", "candidates": [6]}],
+    "inputs": [{"name": "x", "dims": ["rows", "n"]}],
+    "output": {"name": "y", "dims": ["rows", "n"]},
+}
+
+
+def mine(inputs: dict[str, Any]) -> Any:
+    return inputs["x"] * 2
+
+
+def wrong_mine(inputs: dict[str, Any]) -> Any:
+    return inputs["x"] * 2 + 1
+
+
+@pytest.fixture()
+def elsewhere(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    """A client of another machine: with a home of its own, and nothing in its store."""
+    client.ping()  # its daemon is started in its own home
+    monkeypatch.setenv("GPUEMU_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.delenv("GPUEMU_SOCKET", raising=False)
+    with Client() as other:
+        other.ping()
+        yield other
+    binary = str(_daemon.find_binary())
+    subprocess.run([binary, "daemon", "stop"], check=False, capture_output=True, timeout=60)
+
+
+def test_op_of_the_caller_alone_is_replayed_elsewhere(client: Client, elsewhere: Client) -> None:
     results = client.fuzz_op_client_side(
-        "mine", lambda i: i["x"] * 2 + 1, iterations=2, seed=1, op_schema=schema, reference=lambda i: i["x"] * 2,
-        value_distribution="normal",
+        "mine", wrong_mine, iterations=2, seed=1, op_schema=MINE, reference=mine, value_distribution="normal",
+        layouts=["strided"],
     )  # fmt: skip
     first = results.failures[0]
-    assert first.replay_command == f"Client().reproduce({first.case!r}).inputs, given to the kernel"
-    again = client.reproduce(first.case)
-    assert again.inputs["x"].shape == (4,) and not again.executable
-    first.raw["inputs"] = ""
-    assert first.replay_command == "the same call with the same seed=: the inputs are not stored"
+    assert ":strided:normal seed=" in first.case
+    call = f"Client().replay({first.case!r}, run_op, op_schema=op_schema, reference=reference)"
+    assert first.replay_command == call and "replay: " + call in repr(first)
+
+    names = {"Client": lambda: elsewhere, "op_schema": MINE, "reference": mine, "run_op": wrong_mine}
+    again = eval(call, names)  # what was printed, as a user would type it
+    assert (again.verdict, again.case, again.message) == ("fail", first.case, first.message)
+    assert eval(call, {**names, "run_op": mine}).passed
+
+    made = elsewhere.reproduce(first.case, op_schema=MINE)
+    assert made.inputs["x"].shape == (4, 6) and not made.executable and made.stored is None
+    with pytest.raises(ClientError, match="no case with seed"):
+        elsewhere.reproduce(first.seed, op_schema=MINE)
+    assert first.repro_info is not None and first.repro_info.strides == tuple(s // 2 for s in made.inputs["x"].strides)
+    made = elsewhere.reproduce(first.case, op_schema=MINE, run_op=wrong_mine, reference=mine)
+    assert made.still_fails and not made
+    np.testing.assert_array_equal(made.inputs["x"], client.reproduce(first.case).inputs["x"])
+
+    small = elsewhere.minimize(first.case, op_schema=MINE, run_op=wrong_mine, reference=mine)
+    assert small.executed > 0 and small.result.verdict == "fail" and not small.unchanged
+    assert small.result.replay_command.endswith("run_op, op_schema=op_schema, reference=reference)")
+    with pytest.raises(ClientError, match="op_schema=op_schema, reference=reference"):
+        elsewhere.reproduce(first.case)
+
+
+def test_sizes_of_the_caller_are_replayed_elsewhere(client: Client, elsewhere: Client) -> None:
+    schema = dict(MINE, inputs=[{"name": "input", "dims": ["rows", "n"]}])
+    results = client.fuzz_op_client_side("softmax", doubled, iterations=3, seed=1, op_schema=schema,
+                                         value_distribution="normal")  # fmt: skip
+    first = results.failures[0]
+    assert "dims=rows:4,n:6" in first.case
+    assert first.replay_command == f"Client().replay({first.case!r}, run_op, op_schema=op_schema)"
+    again = elsewhere.replay(first.case, doubled, op_schema=schema)
+    assert (again.verdict, again.message, again.raw["reference"]) == ("fail", first.message, "builtin:softmax")
+    assert elsewhere.replay(first.case, softmax, op_schema=schema).passed
+    batch = client.get_test_batch("softmax", 2, 1, schema, value_distribution="normal")
+    assert [client.submit_output("softmax", c["inputs"], c["inputs"]["input"], c["seed"]).case for c in batch] == [
+        c["case"] for c in batch
+    ]
+
+
+def test_given_inputs_are_in_the_store_alone(client: Client, tmp_path: Path) -> None:
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    result = client.validate_op("softmax", {"input": x}, x, seed=4711)
+    export = tmp_path / "inputs.safetensors"
+    note = "this store alone has the inputs: gpuemu reproduce 4711 --op softmax --export FILE.safetensors"
+    assert note in repr(result) and ":stored" in result.case
+    assert client.replay(result.case, softmax).passed
+    command = [str(_daemon.find_binary()), "reproduce", "4711", "--op", "softmax", "--export", str(export)]
+    subprocess.run(command, check=False, capture_output=True, timeout=60)
+    assert x.tobytes() in export.read_bytes()
+    own = client.submit_output("mine", {"x": x}, x + 1, 4712, expected=x)
+    call = f"Client().replay({own.case!r}, run_op, reference=reference)"
+    again = client.replay(own.case, lambda i: i["x"] + 1, reference=lambda i: i["x"])
+    assert own.replay_command == call == again.replay_command and again.verdict == "fail"
+    with pytest.raises(ClientError, match="neither"):
+        client.replay(own.case.replace(":stored", ":normal"), softmax)
+    small = client.minimize(own.case, run_op=lambda i: i["x"] + 1, reference=lambda i: i["x"])
+    assert small.unchanged and small.case == own.case
+    lost = client.validate_op("softmax", {"input": x}, x, store="none")
+    assert "does not give its inputs, and they are not stored" in repr(lost)
 
 
 def test_wrong_kernel_fails(client: Client) -> None:

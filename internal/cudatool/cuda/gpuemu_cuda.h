@@ -95,6 +95,20 @@ GPUEMU_FN float powf(float x, float y) { return exp2f(y * log2f(x)); }
 GPUEMU_FN float sinf(float x) { return __nvvm_sin_approx_f(x); }
 GPUEMU_FN float cosf(float x) { return __nvvm_cos_approx_f(x); }
 GPUEMU_FN float tanhf(float x) { return 1.0f - 2.0f / (expf(2.0f * x) + 1.0f); }
+// Polynomials fitted at Chebyshev points, to erf(x)/x in x² up to 1 and to log2(1 - erf(x)) up to 4: the relative error is
+// 1.7e-7, three units in the last place.
+GPUEMU_FN float erff(float x) {
+  float t = fabsf(x), s = x * x, y;
+  if (t <= 1.0f) {
+    y = fmaf(fmaf(fmaf(7.882497448e-05f, s, -8.018855006e-04f), s, 5.189312156e-03f), s, -2.685432881e-02f);
+    return x * fmaf(fmaf(fmaf(y, s, 1.128359735e-01f), s, -3.761262596e-01f), s, 1.128379107e+00f);
+  }
+  t = fminf(t, 4.0f);
+  y = fmaf(fmaf(fmaf(-1.920139221e-05f, t, 4.581596004e-04f), t, -4.958352074e-03f), t, 3.263662755e-02f);
+  y = fmaf(fmaf(fmaf(fmaf(y, t, -1.490577757e-01f), t, -9.220167398e-01f), t, -1.624367833e+00f), t, -1.092074905e-03f);
+  y = 1.0f - exp2f(y);
+  return x < 0.0f ? -y : x > 0.0f ? y : x;
+}
 GPUEMU_FN float __fdividef(float x, float y) { return __nvvm_div_approx_f(x, y); }
 GPUEMU_FN int __float2int_rn(float x) { return __nvvm_f2i_rn(x); }
 GPUEMU_FN bool isnan(float x) { return __builtin_isnan(x); }

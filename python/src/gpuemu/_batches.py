@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 class CaseInputs(dict[str, Any]):
     """The inputs of a handed-out case by name. It remembers the case, so that submit_output need not send them back.
 
-    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case; those of a schema of
-    the caller's are none that the engine could make again.
+    Inputs that were changed since, on purpose or by the kernel, no longer are those of the case.
     """
 
-    def __init__(self, case: Case, own_schema: bool) -> None:
+    def __init__(self, case: Case, schema: dict[str, Any] | None) -> None:
         super().__init__((v.name, array_of(v)) for v in case.inputs)
         self.case = case.text
-        self._own_schema = own_schema
+        self.named = {"case": case.text, **({} if schema is None else {"schema": schema})}  # of a submission
         self._sums = self._checksums()
 
     def _checksums(self) -> dict[str, tuple[Any, ...]]:
@@ -34,8 +33,6 @@ class CaseInputs(dict[str, Any]):
 
     def untouched(self) -> bool:
         """Whether the inputs still are those of the case."""
-        if self._own_schema:
-            return False
         try:
             return self._checksums() == self._sums
         except (AttributeError, TypeError, ValueError, BufferError):  # something else was put in
@@ -82,7 +79,7 @@ class TestBatch(Sequence[dict[str, Any]]):
         first = case.inputs[0] if case.inputs else None
         layout = next((w.partition("]:")[2].partition(":")[0] for w in case.text.split() if w.startswith("in=")), "")
         return {
-            "seed": case.seed, "inputs": CaseInputs(case, "schema" in self._request),
+            "seed": case.seed, "inputs": CaseInputs(case, self._request.get("schema")),
             "shape": tuple(first.shape) if first else (), "strides": tuple(first.strides) if first else (),
             "dtype": case.dtype, "layout": layout, "attrs": case.attrs, "case": case.text, "index": case.index,
         }  # fmt: skip

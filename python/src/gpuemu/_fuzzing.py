@@ -37,7 +37,7 @@ MAX_KEPT = 1000  # failures that a FuzzResults holds; all of them are in the sto
 MAX_SNAPSHOT = 64 << 10  # bytes of inputs that a failure carries; larger ones are made from the case again
 SUBMISSION_TYPE = "application/vnd.gpuemu.submission"
 ALIGNED = 64  # bytes; outputs in a shared file begin at multiples of it
-INHERITED = ("config", "python", "env", "brief")  # the first header of a submission says them for all
+INHERITED = ("config", "python", "env", "brief", "schema")  # the first header of a submission says them for all
 
 Kernel = Callable[..., Any]
 Run = Callable[[Kernel, Case], Execution]
@@ -136,15 +136,14 @@ class Submission:
     """Results of one batch on their way to the engine: arrays in a shared file, what is said of them in columns.
 
     What is not an output alone (a failure, findings, a second execution) goes in a part of its own, and so do cases of
-    a schema of the caller's (own_schema), which travel back with their inputs: their text does not say enough for the
-    engine to make them again, and the operator's own schema may still know their shapes.
+    a schema of the caller's, which the first part has for all: the engine makes their inputs again with it.
     """
 
-    def __init__(self, shared: SharedFile, common: dict[str, Any], own_schema: bool = False) -> None:
+    def __init__(self, shared: SharedFile, common: dict[str, Any], schema: Mapping[str, Any] | None = None) -> None:
         self._shared = shared
-        self._common = common  # config, python, store, tolerance, brief
+        self._common = common if schema is None else dict(common, schema=schema)  # config, store, tolerance, brief, …
         self._brief = bool(common.get("brief"))
-        self._own_schema = own_schema
+        self._own_schema = schema is not None
         self._in_columns: list[bool] = []  # for each case; else in a part
         self._forms: list[dict[str, Any]] = []
         self._known: dict[Form, _OutputForm] = {}  # the last of each
@@ -206,17 +205,11 @@ class Submission:
         return begin
 
     def _add_part(self, case: Case, done: Execution, expected: Mapping[str, _parts.Array] | None) -> None:
-        header = dict(self._common if not self._parts else self._others(), op=case.op, time_ns=done.time_ns)
-        tensors: dict[str, _parts.Array] = {}
-        if self._own_schema:
-            header.update(seed=str(case.seed), kwargs=_parts.texts(case.attrs))
-            tensors.update(("inputs/" + v.name, _parts.array_of(v)) for v in case.inputs)
-        else:
-            header["case"] = case.text
+        header = dict(self._common if not self._parts else self._others(), case=case.text, op=case.op,
+                      time_ns=done.time_ns)  # fmt: skip
         if done.findings:
             header["findings"] = [{"kind": f.kind, "name": f.name, "sentence": f.sentence} for f in done.findings]
         failure = done.failure
-        head = None
         if failure is None and done.outputs is not None:
             outputs = {"outputs/" + name: array for name, array in done.outputs.items()}
             if done.again:
@@ -224,13 +217,10 @@ class Submission:
             if expected:
                 outputs.update(("expected/" + name, array) for name, array in expected.items())
             try:
-                head = _parts.image_head({**tensors, **outputs})
-                tensors.update(outputs)
+                header["bytes"] = self._write(outputs, *_parts.image_head(outputs))
+                header["shared"] = self._shared.path
             except ClientError as exc:  # a type that the engine does not know
                 failure = Failure("wrong_dtype", exc.message, exc.hint)
-        if tensors:
-            header["bytes"] = self._write(tensors, *(head or _parts.image_head(tensors)))
-            header["shared"] = self._shared.path
         if failure is not None:
             header["failure"] = {"reason": failure.reason, "message": failure.message, "hint": failure.hint,
                                  "trace": failure.trace}  # fmt: skip
@@ -354,8 +344,8 @@ class Loop:
             fetching = self._fetch(pool, number, at, size)
             batch = _Batch(cases)
             began = time.monotonic()
-            own_schema = "schema" in self._plan.request
-            submission = Submission(self._outputs[number % len(self._outputs)], common, own_schema)
+            shared = self._outputs[number % len(self._outputs)]
+            submission = Submission(shared, common, self._plan.request.get("schema"))
             for case in cases:
                 done = self._plan.run(self._plan.kernel, case)
                 expected = self._plan.reference(case) if self._plan.reference and done.outputs is not None else None

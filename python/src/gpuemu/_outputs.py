@@ -1,17 +1,19 @@
-"""Outputs by name: what kernels and references of the caller's return."""
+"""What the caller's functions get and return: outputs by name, references, what is called after each case."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 
 from . import _parts
-from ._case import Case
-from .arrays import to_numpy
+from ._case import Case, Execution
+from .arrays import Arrays, to_numpy
 from .guard import call_attrs
-from .results import ClientError
+from .results import ClientError, ValidationResult
+
+OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
 
 
 def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -49,5 +51,17 @@ def reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, 
             if shapes and shapes[0] is not None and want.shape != shapes[0]:
                 raise ClientError(f"the reference returned {name} of shape {want.shape}, the schema says {shapes[0]}")
         return wants
+
+    return hook
+
+
+def case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
+    """What is called after each verdict, as a function of what the loop has."""
+
+    def hook(case: Case, done: Execution, result: ValidationResult) -> None:
+        inputs = {
+            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
+        }
+        on_case(case, inputs, done.outputs, result)
 
     return hook

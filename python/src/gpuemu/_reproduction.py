@@ -1,17 +1,28 @@
-"""What a failed result carries to make its case again: strides, inputs, and the configuration that has the case."""
+"""What a failed result carries to make its case again: strides, inputs, and the configuration that has the case. What
+the engine says of a case that it made again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _fuzzing
+from . import _fuzzing, _parts
 from ._case import Case
 from .arrays import to_numpy
 from .fuzz import FuzzConfig
-from .results import ClientError, ReproductionInfo, ValidationResult
+from .results import (
+    ClientError,
+    ReproduceResult,
+    ReproductionInfo,
+    ValidationResult,
+    parse_result,
+    reproduction_info,
+)
+
+if TYPE_CHECKING:
+    from .client import Client
 
 DIMS = {"B": "batch_sizes", "S": "seq_lengths", "H": "hidden_dims"}
 NOT_OPTIONS = ("config", "env", "python", "dir", "attached", "kind", "start", "count", "shared", "max_bytes")
@@ -98,3 +109,33 @@ def defer(
             info.fuzz_config = config_of(info, request)
             info.defer(load)
 
+
+def stored(client: Client, request: Mapping[str, Any], reply: Mapping[str, Any]) -> ReproduceResult:
+    """The reply to a request to reproduce a case, with its inputs."""
+    try:
+        case: Case | None = client._case(reply["case"])
+    except ClientError:  # of a schema of the caller's: the store alone has its inputs
+        case = None
+    inputs = client._values(request) if case is None else values_of(case)
+    before = parse_result(reply["stored"]) if reply.get("stored") else None
+    result = parse_result(reply["result"]) if reply.get("result") else before
+    result = not_run(reply["case"]) if result is None else result
+    for found in (result, before):
+        if found is not None and case is not None:
+            fill(found, case)
+        elif found is not None:
+            fill_arrays(found, inputs)
+    return ReproduceResult(result, inputs, before, reply["still_fails"], reply["executable"])
+
+
+def values_of(case: Case) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs of a case as they lie in memory."""
+    return {v.name: _parts.array_of(v) for v in case.inputs}
+
+
+def not_run(case: str) -> ValidationResult:
+    """The verdict on a case that nobody has executed."""
+    result = ValidationResult(False, 0, case.partition(" ")[0], verdict="not_run", case=case,
+                              message="only the client can execute this operator")  # fmt: skip
+    result.repro_info = reproduction_info(result)
+    return result

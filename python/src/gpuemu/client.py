@@ -9,19 +9,19 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
 from ._batches import CaseInputs, TestBatch
-from ._case import Case, Execution
+from ._case import Case
 from ._http import Transport
-from ._outputs import named, reference_hook
-from ._parts import texts
+from ._outputs import OnCase, case_hook, named, reference_hook
+from ._parts import texts, tolerance_of
 from ._progress import Progress
 from ._shared import Reserve
-from .arrays import Arrays, arrays, numpy_dtype, to_numpy
+from .arrays import arrays, numpy_dtype, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard
 from .results import (
@@ -34,7 +34,6 @@ from .results import (
     ReproductionInfo,
     ValidationResult,
     parse_result,
-    reproduction_info,
 )
 from .rng import default_seed
 
@@ -45,7 +44,6 @@ __all__ = [
 ]  # fmt: skip
 
 Schema = Mapping[str, Any]
-OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
 
 
 class Client:
@@ -243,9 +241,9 @@ class Client:
             tensors.update(("expected/" + k, a) for k, a in named(expected, "output").items())
         if tolerance is not None:
             header["tolerance"] = tolerance_of(tolerance)
-        own = isinstance(inputs, CaseInputs) and not kwargs and members.get("dtype") is None and expected is None
+        own = isinstance(inputs, CaseInputs) and not kwargs and members.get("dtype") is None
         if isinstance(inputs, CaseInputs) and own and inputs.untouched():
-            header["case"] = inputs.case
+            header.update(inputs.named)
         else:
             tensors.update(("inputs/" + k, to_numpy(a)) for k, a in inputs.items())
             header["seed"] = str(default_seed() if seed is None else seed)
@@ -383,7 +381,7 @@ class Client:
         if reference is not None:
             plan.reference = reference_hook(reference)
         if on_case is not None:
-            plan.on_result = _case_hook(where, on_case)
+            plan.on_result = case_hook(where, on_case)
         try:
             return _fuzzing.Loop(self._fresh(), plan, self._files).run()
         except ClientError as exc:
@@ -496,9 +494,11 @@ class Client:
 
     # ---- stored results --------------------------------------------------------------------------------------------
 
-    def _case(self, text: str) -> Case:
+    def _case(self, text: str, op_schema: Schema | None = None) -> Case:
         """The case of that text, with its inputs as they lie in memory."""
-        request = self._request(op=text.partition(" ")[0], case=text, seed="0", count=1)
+        op = text.partition(" ")[0]
+        schema = None if op_schema is None else dict(op_schema, name=op)
+        request = self._request(op=op, schema=schema, case=text, seed="0", count=1)
         [case] = _fuzzing.stream(self._fresh(), request)
         return case
 
@@ -524,33 +524,30 @@ class Client:
         reply: dict[str, Any] = self._json("POST", "/v1/baselines", self._request(tag=tag))
         return reply
 
-    def reproduce(self, seed: int | str, op_name: str | None = None) -> ReproduceResult:
+    def reproduce(
+        self, seed: int | str, op_name: str | None = None, *, op_schema: Schema | None = None,
+        run_op: Callable[..., Any] | None = None, reference: Callable[..., Any] | None = None,
+        framework: str | None = None, device: str | None = None,
+    ) -> ReproduceResult:  # fmt: skip
         """Makes a case again: its inputs as they lie in memory, and its verdict where the engine can execute the op.
 
         Args:
-            seed: seed of a stored case, or a case in one line.
+            seed: seed of a stored case, or a case in one line, which needs no store.
             op_name: decides where a seed has cases of several operators.
+            op_schema: that of the run, where it had one: the inputs follow from it and the case.
+            run_op: the kernel, where only this process can run it.
+            reference, framework, device: as of fuzz_op_client_side, for run_op.
         """
-        target = {"case": seed} if isinstance(seed, str) and not seed.isdigit() else {"seed": str(seed)}
+        from .session import made_again  # it needs a client itself
+
+        by_text = isinstance(seed, str) and not seed.isdigit()
+        if op_schema is not None or run_op is not None:
+            text = str(seed) if by_text else self._case_text(int(seed), op_name)
+            place = {"framework": framework, "device": device}
+            return made_again(self, text, run_op, op_schema, reference, **place)
+        target = {"case": seed} if by_text else {"seed": str(seed)}
         request = self._request(op=op_name, **target)
-        reply = self._json("POST", "/v1/reproduce", request)
-        try:
-            case: Case | None = self._case(reply["case"])
-        except ClientError:  # of a schema of the caller's: the store alone has its inputs
-            case = None
-        inputs = self._values(request) if case is None else {v.name: _parts.array_of(v) for v in case.inputs}
-        stored = parse_result(reply["stored"]) if reply.get("stored") else None
-        result = parse_result(reply["result"]) if reply.get("result") else stored
-        if result is None:
-            result = ValidationResult(False, 0, op_name or "", verdict="not_run", case=reply["case"],
-                                      message="only the client can execute this operator")  # fmt: skip
-            result.repro_info = reproduction_info(result)
-        for found in (result, stored):
-            if found is not None and case is not None:
-                _reproduction.fill(found, case)
-            elif found is not None:
-                _reproduction.fill_arrays(found, inputs)
-        return ReproduceResult(result, inputs, stored, reply["still_fails"], reply["executable"])
+        return _reproduction.stored(self, request, self._json("POST", "/v1/reproduce", request))
 
     def _values(self, request: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
         """The inputs of a stored case, contiguous."""
@@ -561,25 +558,29 @@ class Client:
         }
 
     def replay(
-        self, case: str, run_op: Callable[..., Any], *, framework: str | None = None, device: str | None = None,
-        outputs: str | None = None, repeat: bool = False, store: str = "none",
+        self, case: str, run_op: Callable[..., Any], *, op_schema: Schema | None = None,
+        reference: Callable[..., Any] | None = None, tolerance: Any | None = None, framework: str | None = None,
+        device: str | None = None, outputs: str | None = None, repeat: bool = False, store: str = "none",
     ) -> ValidationResult:  # fmt: skip
-        """Runs one case again, with a kernel of this process.
+        """Runs one case again, with a kernel of this process. It needs no store.
 
         Args:
             case: the case in one line, as results have it.
             run_op: the kernel.
+            op_schema, reference, tolerance: those of the run, where it had them.
             framework, device, outputs, repeat, store: as of fuzz_op_client_side.
         """
         from .session import replayed  # it needs a client itself
 
+        rules = {"op_schema": op_schema, "reference": reference, "tolerance": tolerance}
         place = {"framework": framework, "device": device, "outputs": outputs, "repeat": repeat}
-        return replayed(self, case, run_op, store, **place)
+        return replayed(self, case, run_op, store, rules, **place)
 
     def minimize(
         self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
         op_name: str | None = None, progress: bool | None = None, run_op: Callable[..., Any] | None = None,
-        framework: str | None = None, device: str | None = None,
+        framework: str | None = None, device: str | None = None, op_schema: Schema | None = None,
+        reference: Callable[..., Any] | None = None, tolerance: Any | None = None,
     ) -> MinimizeResult:  # fmt: skip
         """Looks for a simpler case that fails in the same way.
 
@@ -591,13 +592,15 @@ class Client:
             progress: whether to show a progress bar; default: on a terminal or in a notebook.
             run_op: the kernel, where only this process can run it; framework and device as of fuzz_op_client_side.
                 Sizes, attributes, layouts and types are then made simpler, single values are not.
+            op_schema, reference, tolerance: those of the run, where it had them; they need run_op.
         """
         by_text = isinstance(seed, str) and not seed.isdigit()
         if run_op is not None:
             from .session import minimized  # it needs a client itself
 
             text = str(seed) if by_text else self._case_text(int(seed), op_name)
-            return minimized(self, text, run_op, framework, device, max_iters)
+            rules = {"op_schema": op_schema, "reference": reference, "tolerance": tolerance}
+            return minimized(self, text, run_op, max_iters, rules, framework=framework, device=device)
         request = self._request(
             case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
             max_iters=max_iters,
@@ -768,29 +771,6 @@ class Client:
         return _lint.lint_results(self._json("POST", "/v1/lint", body))
 
 
-def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
-    def hook(case: Case, done: Execution, result: ValidationResult) -> None:
-        inputs = {
-            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
-        }
-        on_case(case, inputs, done.outputs, result)
-
-    return hook
-
-
 def _listed(names: Sequence[str]) -> Sequence[str]:
     """A list of names; one name alone is a list of one."""
     return [names] if isinstance(names, str) else names
-
-
-def tolerance_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object or a dict; one that is missing is 0."""
-    pair = value if isinstance(value, Mapping) else vars_of(value)
-    if not pair or set(pair) - {"atol", "rtol"}:
-        raise ClientError(f"tolerance is {value!r}", hint='pass {"atol": 1e-5, "rtol": 1e-5} or a ToleranceConfig')
-    return {"atol": float(pair.get("atol", 0.0)), "rtol": float(pair.get("rtol", 0.0))}
-
-
-def vars_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object that has them, else nothing."""
-    return {name: getattr(value, name) for name in ("atol", "rtol") if hasattr(value, name)}

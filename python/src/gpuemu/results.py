@@ -150,14 +150,24 @@ class ValidationResult(Judged):
         """What makes the case again: a command, or a call where only the caller can run the kernel."""
         if not self.case:
             return ""
-        if self.raw.get("candidate") == self.raw.get("reference") == "client" and ":stored" in self.case:
-            # Nobody but the caller knows the operator.
-            if not self.raw.get("inputs"):
-                return "the same call with the same seed=: the inputs are not stored"
-            return f"Client().reproduce({self.case!r}).inputs, given to the kernel"
-        if self.raw.get("candidate") == "client":
-            return f"Client().replay({self.case!r}, run_op)"
-        return f"gpuemu reproduce '{self.case}'"
+        if self.raw.get("candidate") != "client":
+            return f"gpuemu reproduce '{self.case}'"
+        own_reference = self.raw.get("reference") == "client"
+        if own_reference and ":stored" in self.case and not self.raw.get("inputs"):
+            return "the same call with the same seed=: the inputs are not stored"
+        own = ", op_schema=op_schema" if self.raw.get("schema") == "client" else ""
+        own += ", reference=reference" if own_reference else ""
+        return f"Client().replay({self.case!r}, run_op{own})"
+
+    @property
+    def store_note(self) -> str:
+        """Where the inputs are that the case does not give, and how to take them along; "" where it gives them."""
+        if ":stored" not in self.case:
+            return ""
+        if not self.raw.get("inputs"):
+            return "the text of this case does not give its inputs, and they are not stored"
+        export = f"gpuemu reproduce {self.seed} --op {self.op_name} --export FILE.safetensors"
+        return f"this store alone has the inputs: {export} writes them to a file"
 
     def _green(self) -> bool:
         return self.passed
@@ -168,7 +178,7 @@ class ValidationResult(Judged):
         reason = f" ({self.reason})" if self.reason else ""
         lines = [f"{self.op_name}: {self.verdict}{reason}", self.message, self.hint]
         if self.case:
-            lines += ["case: " + self.case, "replay: " + self.replay_command]
+            lines += ["case: " + self.case, "replay: " + self.replay_command, self.store_note]
         return "\n  ".join(filter(None, lines))
 
     def _details(self) -> str:

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from . import _fuzzing
+from . import _fuzzing, _reproduction
 from ._case import Case, Execution
+from ._outputs import reference_hook
+from ._parts import tolerance_of
 from ._shared import SharedFile
 from ._triton import emulated_triton
 from .arrays import arrays
 from .client import Client
 from .guard import Guard
-from .results import ClientError, MinimizeResult, ValidationResult
+from .results import ClientError, MinimizeResult, ReproduceResult, ValidationResult, parse_result
 
 AHEAD = 16  # cases that are fetched together: neighbours usually run one after the other
 
@@ -29,6 +31,7 @@ class KernelSession:
         config: path of gpuemu.toml.
         client: a client to use; default: one of its own.
         emulate: whether launches of Triton kernels are executed by the emulator; a target such as "sm_90" says yes.
+        reference, tolerance: as of Client.fuzz_op_client_side.
 
     Attributes:
         seed: master seed of the cases; set before the first is asked for.
@@ -38,7 +41,8 @@ class KernelSession:
     def __init__(
         self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
         device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
-        client: Client | None = None, emulate: bool | str = False,
+        client: Client | None = None, emulate: bool | str = False, reference: Callable[..., Any] | None = None,
+        tolerance: Any | None = None,
     ) -> None:  # fmt: skip
         self.op_name = op_name
         self.kernel = kernel
@@ -49,6 +53,8 @@ class KernelSession:
         self._outputs = outputs or str(getattr(kernel, "gpuemu_outputs", "returned"))
         self._repeat = repeat
         self._client = client
+        self._reference = None if reference is None else reference_hook(reference)
+        self._tolerance = None if tolerance is None else tolerance_of(tolerance)
         self.emulate = emulate
         self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
@@ -109,10 +115,16 @@ class KernelSession:
         ready = self._ready()
         with self._emulation():
             done: Execution = ready.guard.run(self.kernel, case)
-        own_schema = self._options.get("op_schema") is not None
-        submission = _fuzzing.Submission(ready.results, ready.client._request(store=store), own_schema)
-        submission.add(case, done)
+        expected = self._reference(case) if self._reference is not None and done.outputs is not None else None
+        common = ready.client._request(store=store, tolerance=self._tolerance)
+        submission = _fuzzing.Submission(ready.results, common, self._schema())
+        submission.add(case, done, expected)
         return done, submission.send(ready.client._connect())[0]
+
+    def _schema(self) -> dict[str, Any] | None:
+        """A schema of the caller's, under the name that judges."""
+        schema = self._options.get("op_schema")
+        return None if schema is None else dict(schema, name=self.op_name)
 
     def _emulation(self) -> AbstractContextManager[object]:
         """Where the kernel runs."""
@@ -139,9 +151,7 @@ class KernelSession:
         self._cases = {}  # their memory is used for the cases that are tried
         while True:
             same = {text: (r.verdict, r.reason) == (result.verdict, result.reason) for text, r in tried.items()}
-            schema = self._options.get("op_schema")
-            named = None if schema is None else dict(schema, name=self.op_name)
-            request = client._request(case=case.text, tried=same, max_iters=budget, schema=named)
+            request = client._request(case=case.text, tried=same, max_iters=budget, schema=self._schema())
             reply = client._json("POST", "/v1/shrink", request)
             if not reply.get("next"):
                 return tried.get(reply["best"])
@@ -149,20 +159,49 @@ class KernelSession:
             self.tried += 1
 
 
-def replayed(client: Client, text: str, kernel: Callable[..., Any], store: str, **place: Any) -> ValidationResult:
-    """Runs one case with a kernel of this process. place: framework, device, outputs, repeat."""
-    session = KernelSession(text.partition(" ")[0], kernel, {}, client=client, **place)
+def _session(
+    client: Client, text: str, kernel: Callable[..., Any], rules: Mapping[str, Any], **place: Any
+) -> KernelSession:
+    """A session for one case. rules: op_schema, reference, tolerance; place: framework, device, outputs, repeat."""
+    judged = {name: value for name, value in rules.items() if name != "op_schema"}
+    options = {"op_schema": rules.get("op_schema")}
+    return KernelSession(text.partition(" ")[0], kernel, options, client=client, **judged, **place)
+
+
+def replayed(
+    client: Client, text: str, kernel: Callable[..., Any], store: str, rules: Mapping[str, Any], **place: Any
+) -> ValidationResult:
+    """Runs one case with a kernel of this process."""
+    session = _session(client, text, kernel, rules, **place)
     try:
         return session.judge(session.case(text), store)
     finally:
         session.close()
 
 
+def made_again(
+    client: Client, text: str, kernel: Callable[..., Any] | None, schema: Mapping[str, Any] | None,
+    reference: Callable[..., Any] | None, **place: Any,
+) -> ReproduceResult:  # fmt: skip
+    """A case made again with what only this process knows: its schema, or its kernel."""
+    case = client._case(text, schema)
+    found = client._json("POST", "/v1/results", {"op": case.op, "seed": str(case.seed)})["results"]
+    stored = next((parse_result(r) for r in found if r["case"] == text), None)
+    result = stored or _reproduction.not_run(text)
+    if kernel is not None:
+        result = replayed(client, text, kernel, "none", {"op_schema": schema, "reference": reference}, **place)
+    for one in (result, stored):
+        if one is not None:
+            _reproduction.fill(one, case)
+    still_fails = kernel is not None and result.verdict in ("fail", "error")
+    return ReproduceResult(result, _reproduction.values_of(case), stored, still_fails, kernel is not None)
+
+
 def minimized(
-    client: Client, text: str, kernel: Callable[..., Any], framework: str | None, device: str | None, budget: int
+    client: Client, text: str, kernel: Callable[..., Any], budget: int, rules: Mapping[str, Any], **place: Any
 ) -> MinimizeResult:
     """Minimises a case of a kernel that only this process can run."""
-    session = KernelSession(text.split()[0], kernel, {}, framework=framework, device=device, client=client)
+    session = _session(client, text, kernel, rules, **place)
     try:
         case = session.case(text)
         original = session.judge(case, store="none")
