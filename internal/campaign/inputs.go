@@ -178,11 +178,14 @@ func (s *subject) schemaOf(c opspec.Case) *opspec.Schema {
 	for _, a := range c.Attrs {
 		attrs[a.Name] = a.Value
 	}
-	dims, err := s.arranged(shapes, attrs)
 	// Older versions took fewer ranks: their cases have dimensions of their own, and stay what they are.
-	own := slices.ContainsFunc(c.Dims, func(d opspec.DimValue) bool { return dims[d.Name] != d.Value })
-	if err == nil && len(s.schema.Inputs) > 0 && !own {
-		return s.schema
+	own := slices.ContainsFunc(c.Dims, func(d opspec.DimValue) bool { _, ok := s.schema.Dim(d.Name); return !ok })
+	if program, err := s.program(); err == nil && len(s.schema.Inputs) > 0 && !own {
+		if _, err := program.Arrange(shapes, attrs); err == nil {
+			if _, _, err := program.Shapes(&c, attrs); err == nil {
+				return s.schema
+			}
+		}
 	}
 	schema := sizeSchema(s.name, c.Inputs)
 	if len(c.Attrs) > 0 {

@@ -428,35 +428,3 @@ func upTo(n int) []int {
 	}
 	return out
 }
-
-// Shapes returns the shapes of the inputs and outputs of a case, whose inputs may have any rank that the operator
-// takes. The dims of the case must be those of its shapes. Attributes are complete.
-func (p *Program) Shapes(c *Case, attrs Attrs) (inputs, outputs map[string]tensor.Shape, err error) {
-	inputs, outputs, err = p.Resolve(c.DimMap(), attrs)
-	if err != nil || !p.schema.Ranks.Any() || len(inputs) != len(c.Inputs) {
-		return inputs, outputs, err
-	}
-	same, shapes := true, make(map[string]tensor.Shape, len(c.Inputs))
-	for i := range c.Inputs {
-		shapes[c.Inputs[i].Name] = c.Inputs[i].Shape
-		same = same && c.Inputs[i].Shape.Equal(inputs[c.Inputs[i].Name])
-	}
-	if same {
-		return inputs, outputs, nil
-	}
-	a, err := p.Arrange(shapes, attrs)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, d := range c.Dims {
-		if n, ok := a.Dims[d.Name]; ok && n != d.Value {
-			return nil, nil, diag.Errorf(BindFailed, "", "dim %q is %d, and %d in the shapes of the inputs", d.Name, d.Value,
-				n)
-		}
-	}
-	outputs = make(map[string]tensor.Shape, len(a.Outputs))
-	for name, placed := range a.Outputs {
-		outputs[name] = placed.Shape
-	}
-	return shapes, outputs, nil
-}
