@@ -114,6 +114,9 @@ func TestMatmulOfStacks(t *testing.T) {
 	}{
 		{"matmul", []int{2, 3}, []int{3, 4}, []int{2, 4}},
 		{"matmul", []int{3}, []int{3, 4}, []int{4}},
+		{"matmul", []int{2, 3}, []int{3}, []int{2}},
+		{"matmul", []int{5, 2, 3}, []int{3}, []int{5, 2}},
+		{"matmul", []int{3}, []int{3}, []int{}},
 		{"matmul", []int{5, 2, 3}, []int{3, 4}, []int{5, 2, 4}},
 		{"matmul", []int{5, 2, 3}, []int{5, 3, 4}, []int{5, 2, 4}},
 		{"matmul", []int{2, 1, 2, 3}, []int{5, 3, 4}, []int{2, 5, 2, 4}},
@@ -135,6 +138,24 @@ func TestMatmulOfStacks(t *testing.T) {
 			if res.Verdict != v {
 				t.Errorf("%s of %v and %v: %s: %s, want %s", c.op, a, b, res.Verdict, res.Message, v)
 			}
+		}
+	}
+}
+
+// The invariant on sums of rows follows the axis.
+func TestInvariantAlongAnAxis(t *testing.T) {
+	tr := newTrial(t, head+"\n[[ops]]\nname = \"softmax\"\ninvariants = [\"normalized\"]\n")
+	x := tensor.New(dtype.Float32, tensor.MustShape(2, 4, 3, 5))
+	for _, c := range []struct {
+		axis string
+		each float64
+	}{{"0", 1. / 2}, {"-2", 1. / 3}, {"-1", 1. / 5}} {
+		each := slices.Repeat([]float64{c.each}, x.Elems())
+		res, err := tr.Submit(t.Context(), tr.project, Submission{Op: "softmax", Attrs: map[string]string{"axis": c.axis},
+			Inputs:  []tensor.Named{{Name: "input", Tensor: x}},
+			Outputs: []tensor.Named{{Name: "output", Tensor: tensor.FromFloat64s(dtype.Float32, x.Shape, each)}}})
+		if err != nil || res.Verdict != verdict.Pass || len(res.Invariants) != 1 || res.Invariants[0].Outcome != "holds" {
+			t.Errorf("axis %s: %v %+v, want pass and normalized to hold", c.axis, err, res)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 package oracle
 
 import (
+	"maps"
 	"slices"
 
 	"gpuemu/internal/diag"
@@ -68,6 +69,33 @@ func (op *Op) form(inputs map[string]*tensor.Tensor) *Op {
 		return catalogue().byName[stacked]
 	}
 	return op
+}
+
+// vectorOperand is the operand of a product that may be a vector: that of one column, which the result then lacks.
+const vectorOperand = "b"
+
+// takesVector reports whether a product has such an operand.
+func (op *Op) takesVector(s tensor.Shape) bool { return op.Name == "matmul" && len(s) == 1 }
+
+// withMatrix returns the shapes with a vector on the right of a product as a matrix of one column.
+func (op *Op) withMatrix(shapes map[string]tensor.Shape) map[string]tensor.Shape {
+	if b := shapes[vectorOperand]; op.takesVector(b) {
+		shapes = maps.Clone(shapes)
+		shapes[vectorOperand] = tensor.Shape{b[0], 1}
+	}
+	return shapes
+}
+
+// withVector gives such a vector its own shape back, and takes the axis of the column off the result.
+func (op *Op) withVector(a *opspec.Arrangement, inputs map[string]*tensor.Tensor) {
+	b := inputs[vectorOperand]
+	if b == nil || !op.takesVector(b.Shape) {
+		return
+	}
+	in, out := a.Inputs[vectorOperand], a.Outputs["output"]
+	in.Shape = b.Shape
+	out.Shape = out.Shape[:len(out.Shape)-1]
+	a.Inputs[vectorOperand], a.Outputs["output"] = in, out
 }
 
 // Arrange says how an operator sees inputs of any rank that it takes, and which operator of the catalogue computes

@@ -61,10 +61,11 @@ func (op *Op) bind(inputs map[string]*tensor.Tensor, attrs opspec.Attrs) (*sizes
 	if err != nil {
 		return nil, err
 	}
-	arranged, err := program.Arrange(shapes, attrs)
+	arranged, err := program.Arrange(op.withMatrix(shapes), attrs)
 	if err != nil {
 		return nil, err
 	}
+	op.withVector(arranged, inputs)
 	return &sizes{arranged.Dims, arranged}, checkPlaces(op, arranged)
 }
 
