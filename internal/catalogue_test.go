@@ -31,7 +31,11 @@ func TestOpsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.Golden(t, "../docs/ops.md", []byte(head+string(precision)+"## Catalogue\n\n"+stdout.String()))
+	ranks, err := os.ReadFile("testdata/ranks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Golden(t, "../docs/ops.md", []byte(head+string(precision)+string(ranks)+"## Catalogue\n\n"+stdout.String()))
 }
 
 // layoutDocs say what each memory layout is; the test fails when one has no sentence.
@@ -43,6 +47,22 @@ var layoutDocs = map[tensor.Layout]string{
 	tensor.Broadcast:    "stride 0 along an axis: kernels that copy by size, or write to what is shared",
 	tensor.Sliced:       "a window of a larger buffer, with an offset: kernels that start at the base pointer",
 }
+
+// ranksPage is what docs/cases.md says about ranks.
+const ranksPage = `
+## Ranks
+
+Inputs have the rank of the operator's dims, unless a list of ranks is set: ` + "`ranks = [1, 2, 3, 4, 5]`" + ` under
+[validation] or for an op, ` + "`--ranks 1,2,3,4,5`" + `, ` + "`ranks=range(1, 6)`" + ` in Python. For bugs in kernels that
+assume a rank, or compute offsets from the wrong axes.
+
+Drawing a rank is the last step of a case, with a random stream of its own: it splits or merges the axes that fold
+([ops.md](ops.md#ranks-and-axes)) into axes with the same product. Dimensions, attributes, seed and the values in row-major
+order are those of the case without ranks; only the shapes in its text, and which layouts these can have, change. Without
+the setting no case changes. A rank that the operator or the case cannot have is not drawn,
+and axes whose sizes are set by ` + "`shapes`" + ` are left alone. Invariants that compare
+batches are checked on cases of the operator's own rank.
+`
 
 // TestCasesPage keeps docs/cases.md in step with the generators.
 func TestCasesPage(t *testing.T) {
@@ -69,6 +89,7 @@ func TestCasesPage(t *testing.T) {
 		layouts = append(layouts, gen.Named{Name: l.String(), Doc: layoutDocs[l]})
 	}
 	table("Memory layouts", layouts)
+	b.WriteString(ranksPage)
 	testkit.Golden(t, "../docs/cases.md", []byte(b.String()))
 }
 

@@ -66,6 +66,9 @@ func (s *subject) checkBatchDims() error {
 // and all rows in an order in which none keeps its place. Which, is a function of the seed of the case.
 func (s *subject) batches(c opspec.Case) []batch {
 	var list []batch
+	if !s.axesAsDims(c) {
+		return nil
+	}
 	sizes := c.DimMap()
 	for _, dim := range s.schema.BatchDims() {
 		n := sizes[dim]
@@ -91,6 +94,27 @@ func (s *subject) batches(c opspec.Case) []batch {
 	return list
 }
 
+// axesAsDims reports whether each axis of the inputs of a case is what the dims of the schema have there.
+func (s *subject) axesAsDims(c opspec.Case) bool {
+	if !s.schema.Ranks.Any() {
+		return true
+	}
+	attrs := s.allAttrs(c)
+	for i := range s.schema.Attrs {
+		if a := &s.schema.Attrs[i]; opspec.PlacesAxes(a.Name) && attrs[a.Name] != a.DefaultValue() {
+			return false
+		}
+	}
+	program, err := s.program()
+	if err != nil {
+		return false
+	}
+	shapes, _, err := program.Resolve(c.DimMap(), attrs)
+	return err == nil && !slices.ContainsFunc(c.Inputs, func(in opspec.CaseInput) bool {
+		return !shapes[in.Name].Equal(in.Shape)
+	})
+}
+
 func upTo(n int) []int {
 	rows := make([]int, n)
 	for i := range rows {
@@ -110,7 +134,9 @@ func (b *batch) of(s *subject, c opspec.Case, inputs map[string]*tensor.Tensor) 
 			part.Dims[i].Value = len(b.rows)
 		}
 	}
-	if _, _, err := s.outputs(part); err != nil {
+	if program, err := s.program(); err != nil {
+		return part, nil, false, err
+	} else if _, _, err := program.Resolve(part.DimMap(), s.allAttrs(part)); err != nil {
 		return part, nil, false, nil // a relation does not hold for it
 	}
 	taken := map[string]*tensor.Tensor{}

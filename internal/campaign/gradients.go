@@ -109,8 +109,7 @@ func (s *subject) gradients(
 		}
 		given[name] = t
 	}
-	inputs, missing := padded(s.entry.Schema, given)
-	p := gradient.Problem{Op: s.entry, Inputs: inputs, Attrs: s.entryAttrs(in.cas), DType: in.cas.DType,
+	p := gradient.Problem{Op: s.entry, Inputs: given, Attrs: s.entryAttrs(in.cas), DType: in.cas.DType,
 		Work: in.cas.DType, Outputs: map[string]*tensor.Tensor{}}
 	for _, t := range g.Grads {
 		p.Wanted = append(p.Wanted, entryName(t.Name))
@@ -119,11 +118,7 @@ func (s *subject) gradients(
 		}
 	}
 	for _, t := range g.Outputs {
-		name, view, err := s.gradOutput(t, p.Attrs, len(g.Outputs), missing)
-		if err != nil {
-			return nil, "", err
-		}
-		p.Outputs[name] = view
+		p.Outputs[s.gradOutput(t, p.Attrs, len(g.Outputs))] = t.Tensor
 	}
 	all, how, err := gradient.Of(ctx, p)
 	if err != nil {
@@ -131,17 +126,13 @@ func (s *subject) gradients(
 	}
 	out := map[string]*gradient.Gradient{}
 	for _, t := range g.Grads {
-		w := all[entryName(t.Name)]
-		w.Shape = given[entryName(t.Name)].Shape // as the client has it, without added axes
-		out[t.Name] = w
+		out[t.Name] = all[entryName(t.Name)]
 	}
 	return out, how, nil
 }
 
-// gradOutput returns the catalogue's name of an output, and its gradient with the axes that were added to the inputs.
-func (s *subject) gradOutput(
-	t tensor.Named, attrs opspec.Attrs, given, missing int,
-) (string, *tensor.Tensor, error) {
+// gradOutput returns the catalogue's name of an output.
+func (s *subject) gradOutput(t tensor.Named, attrs opspec.Attrs, given int) string {
 	outputs := s.entry.Schema.Outputs
 	at := slices.IndexFunc(outputs, func(o opspec.Output) bool { return o.Name == t.Name })
 	if at < 0 { // the op's own schema may call it otherwise
@@ -154,13 +145,9 @@ func (s *subject) gradOutput(
 		})
 	}
 	if at < 0 || at >= len(outputs) {
-		return t.Name, t.Tensor, nil // refused by name, with those there are
+		return t.Name // refused by name, with those there are
 	}
-	if rank := len(outputs[at].DimsOf(attrs)); missing > 0 && len(t.Tensor.Shape) == rank-missing {
-		view, err := t.Tensor.Contiguous().Reshape(append(slices.Repeat([]int{1}, missing), t.Tensor.Shape...))
-		return outputs[at].Name, view, err
-	}
-	return outputs[at].Name, t.Tensor, nil
+	return outputs[at].Name
 }
 
 func judgeGradients(res *verdict.Result, wants map[string]*gradient.Gradient, g *Gradients, workers int) error {

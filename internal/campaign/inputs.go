@@ -3,6 +3,7 @@ package campaign
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"gpuemu/internal/diag"
@@ -109,18 +110,32 @@ func (s *subject) caseOfTensors(
 			all[name] = v
 		}
 	}
-	if dims, err := s.schema.Bind(shapes, all); err == nil && s.sameOrder(inputs) {
+	c.Attrs = s.schema.CaseAttrs(all)
+	if dims, err := s.arranged(shapes, all); err == nil && s.sameOrder(inputs) {
 		for i := range s.schema.Dims {
 			c.Dims = append(c.Dims, opspec.DimValue{Name: s.schema.Dims[i].Name, Value: dims[s.schema.Dims[i].Name]})
 		}
-		c.Attrs = s.schema.CaseAttrs(all)
 		return s.schema, c
 	}
 	schema := sizeSchema(s.name, c.Inputs)
+	schema.Attrs = s.schema.Attrs
 	for i := range schema.Dims {
 		c.Dims = append(c.Dims, opspec.DimValue{Name: schema.Dims[i].Name, Value: schema.Dims[i].Candidates[0]})
 	}
 	return schema, c
+}
+
+// arranged returns the dimensions that shapes of any rank which the op takes lead to.
+func (s *subject) arranged(shapes map[string]tensor.Shape, attrs opspec.Attrs) (map[string]int, error) {
+	program, err := s.program()
+	if err != nil {
+		return nil, err
+	}
+	a, err := program.Arrange(shapes, attrs)
+	if err != nil {
+		return nil, err
+	}
+	return a.Dims, nil
 }
 
 // sameOrder reports whether the inputs stand in the order of the schema, as a case's must.
@@ -163,10 +178,20 @@ func (s *subject) schemaOf(c opspec.Case) *opspec.Schema {
 	for _, a := range c.Attrs {
 		attrs[a.Name] = a.Value
 	}
-	if _, err := s.schema.Bind(shapes, attrs); err == nil && len(s.schema.Inputs) > 0 {
-		return s.schema
+	// Older versions took fewer ranks: their cases have dimensions of their own, and stay what they are.
+	own := slices.ContainsFunc(c.Dims, func(d opspec.DimValue) bool { _, ok := s.schema.Dim(d.Name); return !ok })
+	if program, err := s.program(); err == nil && len(s.schema.Inputs) > 0 && !own {
+		if _, err := program.Arrange(shapes, attrs); err == nil {
+			if _, _, err := program.Shapes(&c, attrs); err == nil {
+				return s.schema
+			}
+		}
 	}
-	return sizeSchema(s.name, c.Inputs)
+	schema := sizeSchema(s.name, c.Inputs)
+	if len(c.Attrs) > 0 {
+		schema.Attrs = s.schema.Attrs
+	}
+	return schema
 }
 
 // with returns the subject for a case of another schema than its own: the contract of the catalogue then does not

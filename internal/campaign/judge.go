@@ -116,6 +116,7 @@ func (s *subject) judge(
 			}
 		}
 		ctx := &invariant.Context{Output: matched[i], Again: again, Want: w.want}
+		ctx.Behind = s.behindRows(c, len(matched[i].Shape))
 		ctx.Rows, ctx.NoRows = s.rowsOf(c, run, w.name, i)
 		if err := s.checkInvariants(res, w, ctx, run.modified); err != nil {
 			return err
@@ -273,6 +274,18 @@ func (s *subject) checkInvariants(
 		}
 	}
 	return nil
+}
+
+// behindRows is how many axes of an output of that rank stand behind the one that the attribute axis says.
+func (s *subject) behindRows(c opspec.Case, rank int) int {
+	if s.schema.Ranks.Axis == "" {
+		return 0
+	}
+	axis := s.allAttrs(c).Int(opspec.AxisAttr)
+	if axis < 0 {
+		return -1 - axis
+	}
+	return max(rank-1-axis, 0)
 }
 
 // matchOutputs pairs outputs by name. One output matches one expectation under any name. The message says what is

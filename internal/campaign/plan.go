@@ -48,6 +48,7 @@ type Options struct {
 	DTypes     []dtype.DType
 	Layouts    []tensor.Layout
 	Dims       map[string][]int // the only sizes of these dimensions
+	Ranks      []int            // drawn for tensors that may have any; nil: those of [validation], else of their dims
 }
 
 // Shard is part I of N of a campaign, counted from 1. The zero value is the whole.

@@ -56,6 +56,7 @@ type subject struct {
 	values    string
 	shapes    string
 	layouts   []tensor.Layout
+	ranks     []int
 	// planned are the dtypes that cases of a campaign have; nil outside one.
 	planned []dtype.DType
 
@@ -201,7 +202,10 @@ func plainSubject(c *config.Config, op *config.Op) *subject {
 		name:        op.Name, candidate: op.Executable(), reference: op.Reference,
 		kwargs: opspec.Attrs{}, timeout: op.Timeout, memory: op.Memory, raw: op.Raw, python: op.Python,
 		dtypes: c.DTypesOf(op), ownDTypes: len(op.DTypes) > 0, values: first(op.Values, c.Validation.Values),
-		shapes: first(op.Shapes, c.Validation.Shapes), layouts: op.Layouts, invariants: op.Invariants,
+		shapes: first(op.Shapes, c.Validation.Shapes), layouts: op.Layouts, invariants: op.Invariants, ranks: op.Ranks,
+	}
+	if len(s.ranks) == 0 {
+		s.ranks = c.Validation.Ranks
 	}
 	if len(s.layouts) == 0 {
 		s.layouts = c.Validation.Layouts
@@ -370,6 +374,10 @@ func (s *subject) strategy(o *Options) gen.Strategy {
 	st := gen.Strategy{
 		Shapes: first(o.Shapes, s.shapes), Values: first(o.Values, s.values), Layouts: s.layouts, DTypes: s.drawn(),
 		FiniteOnly: s.rules.nonFinite == compare.Forbid, Attrs: s.attrs, Dims: o.Dims, Most: s.most,
+		Ranks: s.ranks,
+	}
+	if len(o.Ranks) > 0 {
+		st.Ranks = o.Ranks
 	}
 	if len(o.Layouts) > 0 {
 		st.Layouts = o.Layouts

@@ -28,6 +28,7 @@ import (
 type casesFlags struct {
 	op, schema, dir                 string
 	values, shapes, dtypes, layouts string
+	ranks                           string
 	attrs                           []string
 	seed                            *seed // nil: that of [validation], else 1
 	count                           int
@@ -75,6 +76,7 @@ func casesCommand(term *terminal, env Env) *cobra.Command {
 		"`LIST` of dtypes, separated by commas (default: the operator's, float32,float16)")
 	f.StringVar(&flags.layouts, "layouts", "",
 		"`LIST` of layouts, separated by commas (default: the operator's, contiguous,strided,transposed)")
+	f.StringVar(&flags.ranks, "ranks", "", ranksUsage)
 	f.StringArrayVar(&flags.attrs, "attr", nil, "attribute that is not drawn, as `NAME=VALUE`; may be repeated")
 	f.StringVarP(&flags.dir, "output", "o", "", "directory `DIR` for the inputs; it is created")
 	format.register(cmd, "format", "output format")
@@ -95,6 +97,18 @@ func namesOf(list []gen.Named) []string {
 		words[i] = n.Name
 	}
 	return words
+}
+
+// ranksUsage is the help of --ranks.
+const ranksUsage = "`LIST` of ranks to draw for tensors that may have any, such as 1,2,3,4,5 (default: the operator's own)"
+
+// parseRank reads a rank that a tensor may have.
+func parseRank(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > tensor.MaxRank {
+		return 0, diag.Errorf(Usage, "use numbers from 0 to "+strconv.Itoa(tensor.MaxRank), "%q is no rank", text)
+	}
+	return n, nil
 }
 
 func layoutNames() []string { return namesOfLayouts(tensor.Layouts()) }
@@ -242,6 +256,9 @@ func casesStream(term *terminal, op *campaign.Operator, flags casesFlags) (*gen.
 		return nil, err
 	}
 	if opt.Layouts, err = splitList("layouts", flags.layouts, tensor.ParseLayout); err != nil {
+		return nil, err
+	}
+	if opt.Ranks, err = splitList("ranks", flags.ranks, parseRank); err != nil {
 		return nil, err
 	}
 	attrs, err := parseAttrs(flags.attrs)

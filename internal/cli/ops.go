@@ -295,6 +295,9 @@ func describeOp(t *terminal, op *campaign.Operator) error {
 	if op.Schema.NaN != "" {
 		head = append(head, []string{"nan", op.Schema.NaN})
 	}
+	if ranks := op.Schema.Ranks.String(); ranks != "" {
+		head = append(head, []string{"ranks", ranks})
+	}
 	t.printTable("", head)
 	describeSchema(t, op.Schema)
 	return nil
@@ -436,8 +439,8 @@ func domainText(d *opspec.Domain) string {
 // opsMarkdown prints the table of docs/ops.md.
 func opsMarkdown(t *terminal, ops []*campaign.Operator) {
 	cell := func(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
-	t.print("| op | formula | inputs | attributes | contract |")
-	t.print("|---|---|---|---|---|")
+	t.print("| op | formula | inputs | ranks | attributes | contract |")
+	t.print("|---|---|---|---|---|---|")
 	for _, op := range ops {
 		name, contract := "`"+op.Name+"`", ""
 		if op.Entry != nil {
@@ -460,7 +463,7 @@ func opsMarkdown(t *terminal, ops []*campaign.Operator) {
 				attrs = append(attrs, fmt.Sprintf("%s=%v", a.Name, a.DefaultValue()))
 			}
 		}
-		t.print(fmt.Sprintf("| %s | %s | %s | %s | %s |", name, cell(docOf(op)), cell(strings.Join(inputs, ", ")),
-			cell(strings.Join(attrs, ", ")), cell(contract)))
+		t.print(fmt.Sprintf("| %s | %s | %s | %s | %s | %s |", name, cell(docOf(op)), cell(strings.Join(inputs, ", ")),
+			op.Schema.Ranks.String(), cell(strings.Join(attrs, ", ")), cell(contract)))
 	}
 }

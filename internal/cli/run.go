@@ -30,6 +30,7 @@ type runFlags struct {
 	seed                   seed
 	values, shapes         string
 	dtypes, layouts, shard string
+	ranks                  string
 	parallel               int
 	timeLimit              time.Duration
 	failFast               bool
@@ -54,6 +55,7 @@ func (f *runFlags) registerCommon(cmd *cobra.Command) {
 	fl.StringVar(&f.shapes, "shapes", "", "`NAME` of a shape strategy (default: the configuration's, else default)")
 	fl.StringVar(&f.dtypes, "dtypes", "", "`LIST` of dtypes, separated by commas (default: the configuration's)")
 	fl.StringVar(&f.layouts, "layouts", "", "`LIST` of layouts, separated by commas (default: the configuration's)")
+	fl.StringVar(&f.ranks, "ranks", "", ranksUsage)
 	fl.StringVar(&f.resume, "resume", "", "continue an interrupted campaign: its `ID`, or nothing for the newest")
 	fl.Lookup("resume").NoOptDefVal = newestCampaign
 	completeWith(cmd, "values", distributionNames)
@@ -106,6 +108,9 @@ func (f *runFlags) request(cmd *cobra.Command, e *engine, kind string) (*wire.Ru
 	}
 	for _, l := range layouts {
 		req.Layouts = append(req.Layouts, l.String())
+	}
+	if req.Ranks, err = splitList("ranks", f.ranks, parseRank); err != nil {
+		return nil, err
 	}
 	switch {
 	case cmd.Flags().Changed("seed"):

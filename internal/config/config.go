@@ -54,6 +54,7 @@ type Validation struct {
 	NonFinite          compare.NonFinite
 	Values, Shapes     string
 	Layouts            []tensor.Layout
+	Ranks              []int    // drawn for tensors that may have any; nil: those of their dims
 	Silence            []string // health checks that are not reported
 }
 
@@ -112,6 +113,7 @@ type Op struct {
 	DTypes                         []dtype.DType
 	Values, Shapes                 string
 	Layouts                        []tensor.Layout
+	Ranks                          []int
 	Kernel                         *OpKernel
 }
 

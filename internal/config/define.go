@@ -87,6 +87,8 @@ func validationKeys(v *Validation) []key {
 		{"values", "how values are drawn (docs/cases.md)", text(&v.Values)},
 		{"shapes", "how dimensions are chosen (docs/cases.md)", text(&v.Shapes)},
 		{"layouts", "memory layouts of inputs", layouts(&v.Layouts)},
+		{"ranks", "ranks that are drawn for tensors which may have any (docs/ops.md), as [1, 2, 3, 4, 5]; default: those " +
+			"of the operator's own dims", ranks(&v.Ranks)},
 		{"silence", "names of health checks that are not reported", texts(&v.Silence)},
 	}
 }
@@ -130,6 +132,7 @@ func opKeys(o *Op) []key {
 		{"values", "how values are drawn; default: that of [validation]", text(&o.Values)},
 		{"shapes", "how dimensions are chosen; default: that of [validation]", text(&o.Shapes)},
 		{"layouts", "memory layouts of inputs; default: those of [validation]", layouts(&o.Layouts)},
+		{"ranks", "ranks that are drawn; default: those of [validation]", ranks(&o.Ranks)},
 		{"kernel", "the compiled kernel that is tested", nested},
 	}
 }

@@ -43,12 +43,14 @@ seed = -1 #! 8 config-bad-value: validation.seed is -1 | use a whole number from
 values = "" #! 10 config-bad-value: validation.values is "" | leave the key out
 shapes = ["default"] #! 10 config-wrong-type: validation.shapes is a list, want a string
 layouts = ["contigous"] #! 12 config-bad-value: is "contigous" | did you mean contiguous?
+ranks = [1, 9] #! 13 config-bad-value: validation.ranks is 9 | use a whole number from 0 to 8
 tolerance = "loose" #! 13 config-bad-value: validation.tolerance is "loose" | use one of bound, calibrated, fixed
 nonfinite = 3 #! 13 config-wrong-type: is 3, want a string: one of match, forbid
 silence = ["a", "a"] #! 17 config-duplicate: validation.silence has "a" twice | keep one`,
 	`[validation]
 dtypes = [] #! 10 config-bad-value: validation.dtypes is [] | leave the key out
 layouts = "strided" #! 11 config-wrong-type: want a list of memory layouts
+ranks = ["two"] #! 10 config-wrong-type: is "two", want a whole number from 0 to 8
 seed = "12x" #! 8 config-bad-value: is "12x" | use decimal digits, at most 18446744073709551615`,
 	`validation.dtypes = ["float32", "f32"] #! 33 config-duplicate: has "f32" twice
 validation.seed = "18446744073709551616" #! 19 config-bad-value: is "18446744073709551616"`,

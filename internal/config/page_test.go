@@ -177,7 +177,7 @@ var samples = map[string]any{
 	"attributes": map[string]any{"axis": 1}, "kwargs": map[string]any{"axis": 1}, "env": map[string]any{"A": "b"},
 	"schema": "softmax", "grid": []any{2}, "block": []any{"N"}, "shared": 7, "args": []any{"x", 1},
 	"execution_mode": "worker", "required_patterns": []any{"mma.*"}, "forbidden_patterns": []any{"ld.local"},
-	"arch": "sm_90a", "checks": "race", "memory": "6GiB",
+	"arch": "sm_90a", "checks": "race", "memory": "6GiB", "ranks": []any{1, 5},
 }
 
 // sample returns a value that the schema allows and that is not the default.

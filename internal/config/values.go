@@ -437,6 +437,25 @@ func noting(given *bool, v value) value {
 	return v
 }
 
+// ranks reads a list of ranks that is not empty.
+func ranks(dst *[]int) value {
+	want := "a whole number from 0 to " + strconv.Itoa(tensor.MaxRank)
+	return notEmpty(list(dst, "a list of ranks", func() map[string]any {
+		return map[string]any{"type": "integer", "minimum": 0, "maximum": tensor.MaxRank}
+	}, func(n int) any { return n }, func(r *reader, n *node) (int, bool) {
+		v, ok := n.val.(int64)
+		switch {
+		case !ok:
+			r.wrong(n, want)
+		case v < 0 || v > tensor.MaxRank:
+			r.bad(n, "use "+want)
+		default:
+			return int(v), true
+		}
+		return 0, false
+	}))
+}
+
 // layouts reads a list of memory layouts that is not empty.
 func layouts(dst *[]tensor.Layout) value {
 	var names []string

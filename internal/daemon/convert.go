@@ -52,6 +52,9 @@ func (s *Server) campaignRequest(ctx context.Context, req *wire.RunRequest) (*ca
 	if err != nil {
 		return nil, err
 	}
+	if o.Ranks, err = ranks(req.Ranks); err != nil {
+		return nil, err
+	}
 	if o.Shard, err = campaign.ParseShard(req.Shard); err != nil {
 		return nil, err
 	}
@@ -108,6 +111,7 @@ type stored struct {
 	Iterations            int
 	Shard, Values, Shapes string
 	DTypes, Layouts       []string
+	Ranks                 []int
 }
 
 // resumed returns the request of the campaign that is to be continued: what decides on its cases comes from the store,
@@ -154,7 +158,7 @@ func (s *Server) resumed(ctx context.Context, p campaign.Project, req *wire.RunR
 	out.Resume, out.Seed = &before.ID, &was.Seed
 	out.Ops, out.Quick, out.Thorough, out.FailFast = was.Ops, was.Quick, false, was.FailFast
 	out.Iterations, out.Shard, out.Values, out.Shapes = was.Iterations, was.Shard, was.Values, was.Shapes
-	out.DTypes, out.Layouts = was.DTypes, was.Layouts
+	out.DTypes, out.Layouts, out.Ranks = was.DTypes, was.Layouts, was.Ranks
 	return &out, nil
 }
 
@@ -181,6 +185,14 @@ func options(
 		o.Layouts = append(o.Layouts, l)
 	}
 	return o, nil
+}
+
+// ranks limits how many ranks are asked for; which there are, the generator says.
+func ranks(list []int) ([]int, error) {
+	if len(list) > maxOps {
+		return nil, diag.Errorf(TooLarge, "", "%d ranks asked for", len(list))
+	}
+	return list, nil
 }
 
 // badName gives an error of a package that cannot have codes the one of a bad request.

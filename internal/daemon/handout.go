@@ -99,6 +99,9 @@ func (s *Server) handOut(ctx context.Context, req *wire.CasesRequest) (*campaign
 	if err != nil {
 		return nil, err
 	}
+	if o.Ranks, err = ranks(req.Ranks); err != nil {
+		return nil, err
+	}
 	seed := uint64(req.Seed)
 	o.Seed = &seed
 	var schema *opspec.Schema

@@ -39,6 +39,8 @@ type Strategy struct {
 	// FiniteOnly leaves out NaN and infinities. The case says so with "/finite" after the distribution.
 	FiniteOnly bool
 	Attrs      opspec.Attrs // attributes that are not drawn
+	// Ranks are drawn for the tensors that may have any: see opspec.Ranks. Nil: all have those of their dims.
+	Ranks []int
 	// Dims lists, for some dimensions, the only sizes they get, whatever Shapes says.
 	Dims map[string][]int
 	// Most has, for some dimensions, the largest size they get.
@@ -91,6 +93,9 @@ func Cases(s *opspec.Schema, st Strategy, master uint64) (*Stream, error) {
 	}
 	if st.MaxElems < 0 || st.MaxElems > tensor.MaxElems {
 		return nil, diag.Errorf(BadStrategy, "", "max elements: got %d, want 1..%d", st.MaxElems, tensor.MaxElems)
+	}
+	if err := checkRanks(st.Ranks); err != nil {
+		return nil, err
 	}
 	if st.Attrs, err = normalAttrs(s, st.Attrs); err != nil {
 		return nil, err
@@ -209,13 +214,17 @@ func (s *Stream) Case(i int) (opspec.Case, error) {
 		if err != nil {
 			return opspec.Case{}, err
 		}
-		shape := choice.inputs[in.Name]
 		layouts := s.strategy.Layouts
 		out.Inputs = append(out.Inputs, opspec.CaseInput{
-			Name: in.Name, DType: elem, Shape: shape,
-			Layout: effectiveLayout(layouts[pick(root, "v1/layout/", in.Name, len(layouts))], shape, in),
+			Name: in.Name, DType: elem, Shape: choice.inputs[in.Name],
+			Layout: layouts[pick(root, "v1/layout/", in.Name, len(layouts))],
 			Values: s.values(root, in, elem),
 		})
+	}
+	out = s.spread(root, out, choice.attrs)
+	for k := range out.Inputs { // of the shape that it has now
+		in := &out.Inputs[k]
+		in.Layout = effectiveLayout(in.Layout, in.Shape, &s.schema.Inputs[k])
 	}
 	return out, nil
 }

@@ -48,6 +48,10 @@ func inputs(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]*
 	if err != nil {
 		return nil, err
 	}
+	named, err := namedShapes(s, prog, c)
+	if err != nil {
+		return nil, err
+	}
 	root := rng.New(c.Seed)
 	out := make(map[string]*tensor.Tensor, len(c.Inputs))
 	for i := range c.Inputs {
@@ -59,13 +63,28 @@ func inputs(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]*
 		if err != nil {
 			return nil, err
 		}
-		t, err := makeInput(root, in, ci, below)
+		shape := ci.Shape
+		if named != nil {
+			shape = named[in.Name]
+		}
+		t, err := makeInput(root, in, ci, shape, below)
 		if err != nil {
 			return nil, err
 		}
 		out[in.Name] = t
 	}
 	return out, nil
+}
+
+// namedShapes returns the shapes that the dimensions of a case give its inputs, nil where they have them.
+func namedShapes(s *opspec.Schema, prog *opspec.Program, c opspec.Case) (map[string]tensor.Shape, error) {
+	for i := range c.Inputs {
+		if len(c.Inputs[i].Shape) != len(s.Inputs[i].Dims) {
+			shapes, _, err := prog.Resolve(c.DimMap(), withDefaults(s, c.Attrs))
+			return shapes, err
+		}
+	}
+	return nil, nil
 }
 
 // checkCase refuses a case that the schema would never have given, whoever wrote its text.
@@ -95,7 +114,7 @@ func checkCase(s *opspec.Schema, prog *opspec.Program, c opspec.Case) error {
 				i, got.Name, got.Value, a.Name, a.EffectiveKind())
 		}
 	}
-	shapes, _, err := prog.Resolve(c.DimMap(), c.AttrMap())
+	shapes, _, err := prog.Shapes(&c, withDefaults(s, c.Attrs))
 	if err != nil {
 		return err
 	}
@@ -145,8 +164,11 @@ func kindMatches(k opspec.AttrKind, v any) bool {
 }
 
 // makeInput allocates one input in its layout and fills it in logical row-major order, so that the values do not
-// depend on the layout (but for Broadcast, whose slices along the axis all equal the first).
-func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int64) (*tensor.Tensor, error) {
+// depend on the layout (but for Broadcast, whose slices along the axis all equal the first). They are those of a tensor
+// of the shape named, which has as many elements.
+func makeInput(
+	root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, named tensor.Shape, below int64,
+) (*tensor.Tensor, error) {
 	var params tensor.LayoutParams
 	if ci.Layout != tensor.Contiguous {
 		params = layoutParams(root.Derive("v1/layoutparams/"+in.Name), ci.Layout, ci.Shape, in)
@@ -159,6 +181,8 @@ func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int6
 	if n == 0 {
 		return t, nil
 	}
+	filled := *ci
+	filled.Shape = named
 	logical := t.Data
 	if ci.Layout != tensor.Contiguous {
 		logical = make([]byte, n*ci.DType.Size())
@@ -168,8 +192,8 @@ func makeInput(root *rng.RNG, in *opspec.Input, ci *opspec.CaseInput, below int6
 		if top := ci.DType.MaxFinite(); float64(below-1) > top {
 			return nil, diag.Errorf(EmptyDomain, "", "input %q: index %d does not fit %s", in.Name, below-1, ci.DType)
 		}
-		fillRows(logical, ci, indexFill(r, n, below, in.Domain), nil)
-	} else if err := fillValues(logical, r, in, ci); err != nil {
+		fillRows(logical, &filled, indexFill(r, n, below, in.Domain), nil)
+	} else if err := fillValues(logical, r, in, &filled); err != nil {
 		return nil, err
 	}
 	if ci.Layout != tensor.Contiguous {

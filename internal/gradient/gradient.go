@@ -77,7 +77,25 @@ func (g *Gradient) Want(d dtype.DType) *compare.Want {
 }
 
 // Of returns the gradients by input name, and how they were made: "" by formula, "by central differences" without one.
+//
+// Inputs, attributes and gradients of outputs are the caller's, of any rank that the operator takes, and so are the
+// shapes of the gradients.
 func Of(ctx context.Context, p Problem) (map[string]*Gradient, string, error) {
+	arranged, err := p.arrange()
+	if err != nil {
+		return nil, "", err
+	}
+	all, how, err := of(ctx, p)
+	if err != nil {
+		return nil, "", err
+	}
+	for name, g := range all {
+		g.place(arranged.Inputs[name])
+	}
+	return all, how, nil
+}
+
+func of(ctx context.Context, p Problem) (map[string]*Gradient, string, error) {
 	if _, ok := formulas[p.Op.Name]; ok {
 		g, err := Analytic(p)
 		return g, "", err
@@ -194,10 +212,14 @@ func checkOutput(op *oracle.Op, name string, g *tensor.Tensor, w *compare.Want) 
 	case !g.DType.IsFloat():
 		return diag.Errorf(GradMismatch, "send floats", "op %s: the gradient of output %q is %s", op.Name, name, g.DType)
 	case !g.Shape.Equal(w.Shape):
-		return diag.Errorf(GradMismatch, "send it in the shape of the output",
-			"op %s: the gradient of output %q has shape %s, want %s", op.Name, name, g.Shape, w.Shape)
+		return shapeMismatch(op, name, g.Shape, w.Shape)
 	}
 	return nil
+}
+
+func shapeMismatch(op *oracle.Op, name string, got, want tensor.Shape) error {
+	return diag.Errorf(GradMismatch, "send it in the shape of the output",
+		"op %s: the gradient of output %q has shape %s, want %s", op.Name, name, got, want)
 }
 
 // A call is one evaluation of a formula.

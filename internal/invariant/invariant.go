@@ -67,6 +67,8 @@ type Region struct {
 // makes the invariants that need it not applicable. What it points to must not change from one check to the next.
 type Context struct {
 	Output *tensor.Tensor
+	// Behind is how many axes stand behind that of the rows of Output; 0: it is the last.
+	Behind int
 	// Again is the output of a second run on the same inputs.
 	Again *tensor.Tensor
 	// Rows are outputs of runs on other batches, and NoRows says why there are none.
@@ -119,7 +121,7 @@ func kindList() []kind {
 		{Doc{"no_inf", "no_inf", "no element is infinite"}, true, checkElements},
 		{Doc{"symmetric", "symmetric", "each matrix of the last two dimensions equals its transpose, " +
 			"within the bounds of the reference or the default tolerance"}, true, checkSymmetric},
-		{Doc{"normalized", "normalized", "elements sum to 1 along the last axis, within the rounding of its length"}, true,
+		{Doc{"normalized", "normalized", "elements sum to 1 along the last axis, or that of the attribute axis, within the rounding of its length"}, true,
 			checkNormalized},
 		{Doc{"bounded", "bounded(lo,hi)", "all elements lie in [lo, hi], the limits rounded to the dtype; NaN does not"},
 			true, checkElements},
@@ -302,7 +304,7 @@ func reference(c *Context) *Context {
 	if c.ref != nil && c.ref.Want == w {
 		return c.ref
 	}
-	ref := &Context{Want: w}
+	ref := &Context{Want: w, Behind: c.Behind}
 	switch {
 	case w.Exact != nil:
 		ref.Output = w.Exact

@@ -3,6 +3,7 @@ package invariant
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -236,15 +237,48 @@ func (c *Context) bound(i int) float64 {
 	return c.Want.Bound[i]
 }
 
-// checkNormalized checks sums along the last axis. See sumTolerance for how far they may be from 1.
+// rowsLast returns the context with the axis of the rows last in the output.
+func (c *Context) rowsLast() (*Context, error) {
+	if c.Behind == 0 || c.Output == nil {
+		return c, nil
+	}
+	rank := len(c.Output.Shape)
+	at := rank - 1 - c.Behind
+	if at < 0 {
+		return nil, fmt.Errorf("%d axes behind that of the rows of an output of shape %s", c.Behind, c.Output.Shape)
+	}
+	var perm []int
+	for i := range rank {
+		if i != at {
+			perm = append(perm, i)
+		}
+	}
+	whole := c.Output
+	if c.values != nil { // of the reference: the tensor has no bytes
+		whole = tensor.FromFloat64s(dtype.Float64, whole.Shape, c.values)
+	}
+	view, err := whole.Transpose(append(perm, at)...)
+	if err != nil {
+		return nil, err
+	}
+	moved := *c
+	moved.Behind, moved.Output, moved.values = 0, view.Contiguous(), nil
+	return &moved, nil
+}
+
+// checkNormalized checks sums along the axis of the rows. See sumTolerance for how far they may be from 1.
 func checkNormalized(_ Invariant, c *Context) Result {
-	t := c.Output
 	switch {
-	case t == nil:
+	case c.Output == nil:
 		return notApplicable("there is no output")
-	case len(t.Shape) == 0:
+	case len(c.Output.Shape) == 0:
 		return notApplicable("a scalar has no last axis")
 	}
+	c, err := c.rowsLast()
+	if err != nil {
+		return notApplicable("%v", err)
+	}
+	t := c.Output
 	n := t.Shape[len(t.Shape)-1]
 	if n == 0 {
 		return notApplicable("the last axis is empty")

@@ -17,14 +17,19 @@ type binding struct {
 	from  map[string]string // which input gave a dimension its value
 }
 
-// Bind is Schema.Bind for a compiled schema.
+// Bind is Schema.Bind for a compiled schema. Arrange does the same for shapes of other ranks.
 //
 // It first takes the dimensions that stand alone in some input's shape, then repeatedly solves expressions
 // with one unknown left ("2*D"), then derives and checks everything.
 func (p *Program) Bind(inputs map[string]tensor.Shape, attrs Attrs) (map[string]int, error) {
 	s := p.schema
-	if err := p.checkInputs(inputs); err != nil {
+	if err := p.checkNames(inputs); err != nil {
 		return nil, err
+	}
+	for i := range s.Inputs {
+		if in := &s.Inputs[i]; len(inputs[in.Name]) != len(in.Dims) {
+			return nil, rankError(in, inputs[in.Name], len(in.Dims), false)
+		}
 	}
 	b := &binding{p: p, attrs: attrs, dims: map[string]int{}, from: map[string]string{}}
 	for i, exprs := range p.inputs {
@@ -53,20 +58,15 @@ func (p *Program) Bind(inputs map[string]tensor.Shape, attrs Attrs) (map[string]
 	return all, p.checkShapes(inputs, all, attrs)
 }
 
-func (p *Program) checkInputs(inputs map[string]tensor.Shape) error {
+// checkNames refuses inputs that are missing, and those that the operator does not have.
+func (p *Program) checkNames(inputs map[string]tensor.Shape) error {
 	s := p.schema
 	known := make([]string, len(s.Inputs))
 	for i := range s.Inputs {
 		in := &s.Inputs[i]
 		known[i] = in.Name
-		shape, ok := inputs[in.Name]
-		if !ok {
+		if _, ok := inputs[in.Name]; !ok {
 			return diag.Errorf(BindFailed, "", "input %q is missing", in.Name)
-		}
-		if len(shape) != len(in.Dims) {
-			return diag.Errorf(BindFailed, "reshape it; axes of size 1 may stand for those it does not have",
-				"input %q has shape %s of rank %d, want rank %d [%s]",
-				in.Name, shape, len(shape), len(in.Dims), strings.Join(in.Dims, ","))
 		}
 	}
 	first := ""

@@ -40,6 +40,7 @@ func ParseSchema(data []byte) (*Schema, error) {
 		{"outputs", r.list(MaxOutputs, func(n *jsonNode, path string) error { return r.output(s, n, path) })},
 		{"attrs", r.list(MaxAttrs, func(n *jsonNode, path string) error { return r.attr(s, n, path) })},
 		{"dtypes", r.list(len(dtype.All()), func(n *jsonNode, path string) error { return r.dtypeName(s, n, path) })},
+		{"ranks", func(n *jsonNode, path string) error { return r.ranks(&s.Ranks, n, path) }},
 		{"nan", r.str(&s.NaN)},
 	})
 	if err != nil {
@@ -52,6 +53,16 @@ func ParseSchema(data []byte) (*Schema, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+func (r *jsonReader) ranks(dst *Ranks, n *jsonNode, path string) error {
+	return r.fields(n, path, []jsonField{
+		{"lead", r.list(tensor.MaxRank, r.strings(&dst.Lead))},
+		{"tail", r.str(&dst.Tail)},
+		{"axis", r.str(&dst.Axis)},
+		{"channels", r.boolean(&dst.Channels)},
+		{"broadcast", r.boolean(&dst.Broadcast)},
+	})
 }
 
 func (r *jsonReader) strings(dst *[]string) func(*jsonNode, string) error {
@@ -276,7 +287,15 @@ type (
 		Outputs   []outputJSON `json:"outputs,omitempty"`
 		Attrs     []attrJSON   `json:"attrs,omitempty"`
 		DTypes    []string     `json:"dtypes,omitempty"`
+		Ranks     *ranksJSON   `json:"ranks,omitempty"`
 		NaN       string       `json:"nan,omitempty"`
+	}
+	ranksJSON struct {
+		Lead      []string `json:"lead,omitempty"`
+		Tail      string   `json:"tail,omitempty"`
+		Axis      string   `json:"axis,omitempty"`
+		Channels  bool     `json:"channels,omitempty"`
+		Broadcast bool     `json:"broadcast,omitempty"`
 	}
 	dimJSON struct {
 		Name       string `json:"name"`
@@ -332,6 +351,10 @@ type (
 func (s *Schema) MarshalJSON() ([]byte, error) {
 	j := schemaJSON{Name: s.Name, Doc: s.Doc, Relations: s.Relations, Usual: s.Usual, NaN: s.NaN, Dims: []dimJSON{},
 		Inputs: []inputJSON{}}
+	if s.Ranks.Any() {
+		r := ranksJSON(s.Ranks)
+		j.Ranks = &r
+	}
 	for _, d := range s.Dims {
 		j.Dims = append(j.Dims, dimJSON(d))
 	}

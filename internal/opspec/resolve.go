@@ -317,8 +317,35 @@ func describe(names []string, lookup Lookup) string {
 	return text
 }
 
-// Resolve returns the shapes of all inputs and outputs.
+// Resolve returns the shapes of all inputs and outputs, of the rank that their dims name. Attributes that say where
+// axes stand count.
 func (p *Program) Resolve(dims map[string]int, attrs Attrs) (inputs, outputs map[string]tensor.Shape, err error) {
+	inputs, outputs, err = p.resolve(dims, attrs)
+	a := p.arranger(attrs)
+	if err != nil || a.plain() {
+		return inputs, outputs, err
+	}
+	move := func(shapes map[string]tensor.Shape, name string, dims []string) error {
+		placed, err := a.placed(dims, shapes[name])
+		shapes[name] = placed.Shape
+		return err
+	}
+	for i := range p.schema.Inputs {
+		if err := move(inputs, p.schema.Inputs[i].Name, p.schema.Inputs[i].Dims); err != nil {
+			return nil, nil, at(err, "input %q", p.schema.Inputs[i].Name)
+		}
+	}
+	for i := range p.schema.Outputs {
+		o := &p.schema.Outputs[i]
+		if err := move(outputs, o.Name, o.DimsOf(attrs)); err != nil {
+			return nil, nil, at(err, "output %q", o.Name)
+		}
+	}
+	return inputs, outputs, nil
+}
+
+// resolve is Resolve with all axes where the schema has them.
+func (p *Program) resolve(dims map[string]int, attrs Attrs) (inputs, outputs map[string]tensor.Shape, err error) {
 	all, err := p.Derive(dims, attrs)
 	if err != nil {
 		return nil, nil, err

@@ -260,6 +260,7 @@ type Schema struct {
 	Outputs   []Output
 	Attrs     []Attr
 	DTypes    []dtype.DType // allowed for a case; nil: all floats
+	Ranks     Ranks         // shapes that inputs and outputs may have beside those of their dims
 	NaN       string        // "": NaN propagates; "ignore"
 }
 

@@ -63,6 +63,7 @@ func everything() *Schema {
 		},
 		DTypes: []dtype.DType{dtype.Float32, dtype.BFloat16},
 		NaN:    "ignore",
+		Ranks:  Ranks{Lead: []string{"B"}, Axis: "H", Channels: true, Broadcast: true},
 	}
 }
 

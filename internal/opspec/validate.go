@@ -54,6 +54,9 @@ func (s *Schema) Validate() error {
 	if s.NaN != "" && s.NaN != "ignore" {
 		return diag.Errorf(SchemaInvalid, "", "nan: got %q, want \"\" or \"ignore\"", s.NaN)
 	}
+	if err := s.checkRanks(); err != nil {
+		return err
+	}
 	p, err := s.Compile()
 	if err != nil {
 		return err
@@ -62,6 +65,38 @@ func (s *Schema) Validate() error {
 		return err
 	}
 	return p.checkSatisfiable()
+}
+
+// checkRanks refuses a rule of ranks that no input follows, or that contradicts itself.
+func (s *Schema) checkRanks() error {
+	r := &s.Ranks
+	names := slices.Clone(r.Lead)
+	for _, name := range []string{r.Tail, r.Axis} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		if _, ok := s.Dim(name); !ok {
+			return diag.Errorf(SchemaInvalid, "name a dimension", "ranks: there is no dim %q", name)
+		}
+	}
+	switch {
+	case len(r.Lead) > 0 && r.Tail != "":
+		return diag.Errorf(SchemaInvalid, "keep one of them", "ranks: both lead and tail are given")
+	case len(r.Lead) == 0 && (r.Axis != "" || r.Broadcast), !r.Any() && r.Channels:
+		return diag.Errorf(SchemaInvalid, "add lead", "ranks: axis, channels and broadcast need leading axes")
+	}
+	for i := range s.Inputs {
+		if _, more := r.Least(s.Inputs[i].Dims); more {
+			return nil
+		}
+	}
+	if r.Any() {
+		return diag.Errorf(SchemaInvalid, "begin the dims of an input with lead, or end them with tail",
+			"ranks: no input takes part")
+	}
+	return nil
 }
 
 func (s *Schema) checkLimits() error {

@@ -32,6 +32,7 @@ func (c *call) evaluate(ref func(c *call) error) (map[string]*compare.Want, erro
 	if err := ref(c); err != nil {
 		return nil, err
 	}
+	c.finish()
 	wants := make(map[string]*compare.Want, len(c.outs))
 	for name, r := range c.outs {
 		wants[name] = &r.Want
@@ -57,6 +58,7 @@ func Common(
 	if err := op.ref(c); err != nil {
 		return nil, err
 	}
+	c.finish()
 	common := make(map[string][]float64, len(c.outs))
 	for name, r := range c.outs {
 		common[name] = r.Bound
@@ -73,7 +75,9 @@ type call struct {
 	attrs opspec.Attrs
 	in    map[string]operand
 	outs  map[string]*result
-	shift int // positions by which an alternative shifts the mask of attention
+	// arranged is how the caller's tensors are seen; callers share it and must not change it.
+	arranged *opspec.Arrangement
+	shift    int // positions by which an alternative shifts the mask of attention
 }
 
 // An operand is one input in row-major order.
@@ -94,15 +98,21 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 	if d, err = caseDType(op, inputs, attrs, d); err != nil {
 		return nil, err
 	}
-	sizes, err := op.sizesOf(inputs, attrs)
+	sizes, err := op.form(inputs).sizesOf(inputs, attrs)
 	if err != nil {
 		return nil, err
 	}
-	c := &call{T: d, dims: sizes.dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{}}
+	c := &call{T: d, dims: sizes.dims, attrs: attrs, in: map[string]operand{}, outs: map[string]*result{},
+		arranged: sizes.arranged}
 	c.arith = newArith(d, attrs.Str("math"))
 	c.setCompute(d, attrs.Str("compute"))
 	for name, t := range inputs {
-		c.in[name] = operand{x: decoded(t), shape: t.Shape, d: t.DType}
+		placed := sizes.arranged.Inputs[name]
+		seen, err := placed.View(t)
+		if err != nil {
+			return nil, fmt.Errorf("op %s: input %q: %w", op.Name, name, err)
+		}
+		c.in[name] = operand{x: decoded(seen), shape: seen.Shape, d: t.DType}
 	}
 	for i := range op.Schema.Outputs {
 		o := &op.Schema.Outputs[i]
@@ -110,7 +120,7 @@ func newCall(op *Op, inputs map[string]*tensor.Tensor, attrs opspec.Attrs, d dty
 		if err != nil {
 			return nil, err
 		}
-		shape := slices.Clone(sizes.outputs[o.Name])
+		shape := slices.Clone(sizes.arranged.Outputs[o.Name].Inner)
 		if err := shape.CheckBytes(dtype.Float64); err != nil {
 			return nil, fmt.Errorf("op %s: output %q: %w", op.Name, o.Name, err)
 		}

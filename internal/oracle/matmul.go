@@ -22,8 +22,12 @@ func (c *call) tensorCore() float64 {
 	return 0
 }
 
-// matmul fills the output with a·b for each of a batch.
-func (c *call) matmul(batch int) error {
+// matmul fills the output with a·b, for each of a batch where there is one.
+func (c *call) matmul() error {
+	batch, ok := c.dims["B"]
+	if !ok {
+		batch = 1
+	}
 	a, b, out := c.data("a"), c.data("b"), c.out("output")
 	s := c.matmulShape()
 	for i := range batch {
@@ -181,7 +185,7 @@ func matmulOps() []*Op {
 				Dims: dims(), DTypes: plainFloats(), Outputs: output("", "M", "N"),
 				Inputs: []opspec.Input{in("a", "M", "K"), in("b", "K", "N")},
 			},
-			ref: func(c *call) error { return c.matmul(1) },
+			ref: (*call).matmul,
 		},
 		{
 			Name: "batched_matmul", Aliases: []string{"bmm"}, Family: "matmul",
@@ -190,7 +194,7 @@ func matmulOps() []*Op {
 				Dims: dims(batch), DTypes: plainFloats(), Outputs: output("", "B", "M", "N"),
 				Inputs: []opspec.Input{in("a", "B", "M", "K"), in("b", "B", "K", "N")},
 			},
-			ref: func(c *call) error { return c.matmul(c.dim("B")) },
+			ref: (*call).matmul,
 		},
 		{
 			Name: "matmul_bias_act", Aliases: []string{"linear"}, Family: "matmul",

@@ -90,6 +90,7 @@ var catalogue = sync.OnceValue(func() *index {
 			op.Schema.Name, op.Schema.Doc = op.Name, op.Doc
 			markBatches(op)
 			op.Schema.Attrs = append(append([]opspec.Attr(nil), op.Schema.Attrs...), mathAttr, computeAttr(op.Name))
+			markRanks(op)
 			x.ops = append(x.ops, op)
 			for _, name := range append([]string{op.Name}, op.Aliases...) {
 				x.byName[name] = op

@@ -13,8 +13,8 @@ import (
 
 // sizes are what shapes and attributes determine. Calls share them and must not change them.
 type sizes struct {
-	dims    map[string]int
-	outputs map[string]tensor.Shape
+	dims     map[string]int
+	arranged *opspec.Arrangement
 }
 
 // sizesCache keeps sizes by what they follow from. Thousands of cases have a few dozen shapes, and of a small case it
@@ -61,12 +61,12 @@ func (op *Op) bind(inputs map[string]*tensor.Tensor, attrs opspec.Attrs) (*sizes
 	if err != nil {
 		return nil, err
 	}
-	dims, err := program.Bind(shapes, attrs)
+	arranged, err := program.Arrange(op.withMatrix(shapes), attrs)
 	if err != nil {
 		return nil, err
 	}
-	_, outputs, err := program.Resolve(dims, attrs)
-	return &sizes{dims, outputs}, err
+	op.withVector(arranged, inputs)
+	return &sizes{arranged.Dims, arranged}, checkPlaces(op, arranged)
 }
 
 // appendKey appends what the sizes follow from; false: there is something that a key cannot say.

@@ -24,8 +24,8 @@ type Options struct {
 }
 
 // Case returns the least case it finds that still fails, and how often it asked. Passes run in a fixed order
-// (dimensions, attributes, layouts, dtype, distributions) until none of them helps or the budget is spent. No
-// dimension and no axis of an input ever grows, derived ones included.
+// (dimensions, attributes, ranks, layouts, dtype, distributions) until none of them helps or the budget is spent. No
+// dimension and no axis of an input ever grows, derived ones included, and no input gets more elements.
 //
 // A case costs about as much as it has elements, so long dimensions come first, and each is searched from below: odd
 // sizes that double until one fails, since many kernels fail at sizes that are multiples of nothing, then bisection
@@ -38,6 +38,7 @@ func Case(s *opspec.Schema, c opspec.Case, opt Options, fails func(opspec.Case) 
 		z.dims()
 		if !opt.DimsOnly {
 			z.attrs()
+			z.ranks()
 			z.layouts()
 			if opt.AnyDType {
 				z.dtype()
@@ -86,8 +87,12 @@ func grown(c, first opspec.Case) bool {
 		}
 	}
 	for i := range c.Inputs {
-		for axis, n := range c.Inputs[i].Shape {
-			if was := first.Inputs[i].Shape; axis >= len(was) || n > was[axis] {
+		now, was := c.Inputs[i].Shape, first.Inputs[i].Shape
+		if len(now) < len(was) && now.Elems() <= was.Elems() {
+			continue // ranks were dropped: axes of one are not those of the other
+		}
+		for axis, n := range now {
+			if axis >= len(was) || n > was[axis] {
 				return true
 			}
 		}
@@ -188,10 +193,35 @@ func Resize(s *opspec.Schema, c opspec.Case, name string, size int) (opspec.Case
 	for i := range out.Dims {
 		out.Dims[i].Value = all[out.Dims[i].Name]
 	}
+	ranked := false
 	for i := range out.Inputs {
-		out.Inputs[i].Shape = inputs[out.Inputs[i].Name]
+		in := &out.Inputs[i]
+		ranked = ranked || len(in.Shape) != len(inputs[in.Name])
+		in.Shape = inputs[in.Name]
+	}
+	if ranked {
+		if out, err = program.SpreadLike(out, c); err != nil {
+			return c, false
+		}
 	}
 	return gen.Fit(s, out), true
+}
+
+// ranks tries the shapes that the operator's own dims have.
+func (z *search) ranks() {
+	program, err := z.schema.Compile()
+	if err != nil || !z.schema.Ranks.Any() {
+		return
+	}
+	inputs, _, err := program.Resolve(z.best.DimMap(), z.best.AttrMap())
+	if err != nil {
+		return
+	}
+	c := clone(z.best)
+	for i := range c.Inputs {
+		c.Inputs[i].Shape = inputs[c.Inputs[i].Name]
+	}
+	z.try(c)
 }
 
 // attrs tries the default of each attribute.

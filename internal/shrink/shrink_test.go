@@ -88,6 +88,26 @@ func TestLongCasesCostLittle(t *testing.T) {
 	}
 }
 
+// A kernel that is wrong from four axes on keeps them; one that is wrong anyway ends with the operator's own rank.
+func TestRanks(t *testing.T) {
+	var s *opspec.Schema
+	var c opspec.Case
+	for i := 0; len(c.Inputs) == 0 || len(c.Inputs[0].Shape) != 5 || c.Inputs[0].Shape.Elems() < 100; i++ {
+		s, c = startCase(t, "softmax", gen.Strategy{Values: "uniform", Ranks: []int{5}}, i)
+	}
+	got, _ := Case(s, c, Options{Budget: 1000}, func(c opspec.Case) bool { return len(c.Inputs[0].Shape) > 3 })
+	if want := (tensor.Shape{1, 1, 1, 1, 1}); !got.Inputs[0].Shape.Equal(want) {
+		t.Errorf("wrong from four axes on: %s, want the shape %s", got, want)
+	}
+	got, _ = Case(s, c, Options{Budget: 1000}, func(opspec.Case) bool { return true })
+	if want := (tensor.Shape{1, 1, 1}); !got.Inputs[0].Shape.Equal(want) {
+		t.Errorf("wrong anyway: %s, want the shape %s", got, want)
+	}
+	if _, err := gen.Inputs(s, got); err != nil {
+		t.Error(err)
+	}
+}
+
 // Every op of the catalogue: shrinking with a predicate that always holds ends in a valid case and never grows.
 func TestCaseStaysValidAndNeverGrows(t *testing.T) {
 	for _, op := range oracle.Ops() {

@@ -85,6 +85,7 @@ type RunRequest struct {
 	Shapes  string   `json:"shapes,omitempty"` // strategy
 	DTypes  []string `json:"dtypes,omitempty"`
 	Layouts []string `json:"layouts,omitempty"`
+	Ranks   []int    `json:"ranks,omitempty"` // drawn for tensors that may have any
 
 	Dims map[string][]int `json:"dims,omitempty"` // the only sizes of these dimensions
 

@@ -155,6 +155,7 @@ type CasesRequest struct {
 	Shapes   string            `json:"shapes,omitempty"`
 	DTypes   []string          `json:"dtypes,omitempty"`
 	Layouts  []string          `json:"layouts,omitempty"`
+	Ranks    []int             `json:"ranks,omitempty"`  // drawn for tensors that may have any
 	Dims     map[string][]int  `json:"dims,omitempty"`   // the only sizes of these dimensions
 	Attrs    map[string]string `json:"attrs,omitempty"`  // attributes that are not drawn, as text
 	Case     string            `json:"case,omitempty"`   // canonical text: this case alone

@@ -326,6 +326,7 @@ class Client:
         framework: str | None = None, device: str | None = None, outputs: str | None = None,
         repeat: bool = False, reference: Callable[..., Any] | None = None, tolerance: Any | None = None,
         store: str = "all", progress: bool | None = None, on_case: OnCase | None = None,
+        ranks: Sequence[int] | None = None,
     ) -> FuzzResults:  # fmt: skip
         """Fuzzes a kernel that runs in this process: the engine makes the cases and judges what comes out.
 
@@ -344,6 +345,7 @@ class Client:
             layouts: memory layouts to draw from: contiguous, strided, transposed, …
             shapes: name of a strategy, or a dict of dims with the sizes to draw from, as {"H": [64, 65]}.
             attrs: attributes of the operator to fix, as {"causal": True}.
+            ranks: ranks to draw for arrays that may have any, as range(1, 6); default: those of the operator's dims.
             framework: numpy (default), torch, jax, tensorflow or cupy: whose arrays the kernel gets.
             device: device of those arrays, as "cuda:1"; default: the first GPU if there is one.
             outputs: "returned" by the kernel (default), or "allocated": the kernel is called with a second dict of
@@ -372,7 +374,7 @@ class Client:
         kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
         # The loop copies outputs at once, unless somebody is to see them first.
         guard = Guard(where, outputs=kind, repeat=repeat, lend=reference is None and on_case is None)
-        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
+        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs, ranks)
         plan = _fuzzing.Plan(
             request=request, kernel=kernel, run=guard.run, iterations=iterations,
             common=self._request(store=store, tolerance=None if tolerance is None else tolerance_of(tolerance)),
@@ -394,7 +396,7 @@ class Client:
         self, op_name: str, seed: int | None, op_schema: Schema | None = None,
         dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None, ranks: Sequence[int] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         """A CasesRequest without count and start."""
         request = self._request(
@@ -403,6 +405,7 @@ class Client:
             attrs=texts(attrs or {}) or None,
             dtypes=None if dtypes is None else [str(d) for d in _listed(dtypes)],
             layouts=None if layouts is None else [str(x).lower() for x in _listed(layouts)],
+            ranks=None if ranks is None else [int(n) for n in ranks],
         )  # fmt: skip
         if isinstance(shapes, str):
             request["shapes"] = shapes
@@ -427,7 +430,7 @@ class Client:
         self, op_name: str, count: int = 10, seed: int | None = None, op_schema: Schema | None = None,
         dtypes: Sequence[str] | None = None, *, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
-        attrs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None, ranks: Sequence[int] | None = None,
     ) -> TestBatch:  # fmt: skip
         """Cases with their inputs, for a caller that runs the kernel itself and submits what comes out.
 
@@ -437,12 +440,12 @@ class Client:
             op_name: the operator.
             count: number of cases.
             seed: master seed; default: a fresh one.
-            op_schema, dtypes, value_distribution, layouts, shapes, attrs: as of fuzz_op_client_side.
+            op_schema, dtypes, value_distribution, layouts, shapes, attrs, ranks: as of fuzz_op_client_side.
 
         Returns:
             A sequence of dicts as of get_test_case.
         """
-        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
+        request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs, ranks)
         if count < 1:
             raise ClientError(f"{count} cases asked for", hint="ask for at least one")
         return TestBatch(self, request, count)
@@ -453,6 +456,7 @@ class Client:
         hidden_dims: Sequence[int] | None = None, dtypes: Sequence[str] | None = None,
         layouts: Sequence[str] | None = None, *, value_distribution: str | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, progress: bool | None = None,
+        ranks: Sequence[int] | None = None,
     ) -> FuzzResults:  # fmt: skip
         """Fuzzes an operator whose candidate is configured in gpuemu.toml; the engine runs it.
 
@@ -462,13 +466,13 @@ class Client:
             iterations: number of cases per data type.
             fail_fast: end at the first failure.
             batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from.
-            dtypes, layouts, value_distribution, shapes, progress: as of fuzz_op_client_side.
+            dtypes, layouts, value_distribution, shapes, progress, ranks: as of fuzz_op_client_side.
         """
         dims = dict(shapes) if isinstance(shapes, Mapping) else {}
         for name, sizes in (("B", batch_sizes), ("S", seq_lengths), ("H", hidden_dims)):
             if sizes is not None:
                 dims[name] = list(sizes)
-        request = self._cases(op_name, seed, None, dtypes, value_distribution, layouts, dims or None)
+        request = self._cases(op_name, seed, None, dtypes, value_distribution, layouts, dims or None, ranks=ranks)
         request.update(self._request(
             kind="fuzz", ops=[op_name], iterations=iterations, fail_fast=fail_fast, dir=os.getcwd(), attached=True,
             shapes=shapes if isinstance(shapes, str) else None,
