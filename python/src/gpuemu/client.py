@@ -17,11 +17,12 @@ from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
 from ._batches import CaseInputs, TestBatch
 from ._case import Case, Execution
 from ._http import Transport
+from ._options import dtype_names, listed, tolerance_of
 from ._outputs import named, reference_hook
 from ._parts import texts
 from ._progress import Progress
 from ._shared import Reserve
-from .arrays import Arrays, arrays, numpy_dtype, to_numpy
+from .arrays import arrays, dtype_text, numpy_dtype, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard
 from .results import (
@@ -193,7 +194,7 @@ class Client:
     # ---- single outputs --------------------------------------------------------------------------------------------
 
     def validate_op(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: str | None = None,
+        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Any | None = None,
         seed: int | None = None, *, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
@@ -212,7 +213,7 @@ class Client:
         Returns:
             The verdict: true if the output passed; its check() raises ValidationError otherwise.
         """
-        header = {"dtype": dtype, "store": store}
+        header = {"dtype": None if dtype is None else dtype_text(dtype), "store": store}
         return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, header)
 
     def submit_output(
@@ -322,7 +323,7 @@ class Client:
     def fuzz_op_client_side(
         self, op_name: str, run_op: Callable[..., Any] | None = None, iterations: int = 100,
         seed: int | None = None, fail_fast: bool = False, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, *, op_fn: Callable[..., Any] | None = None,
+        dtypes: Sequence[Any] | None = None, *, op_fn: Callable[..., Any] | None = None,
         value_distribution: str | None = None, layouts: Sequence[str] | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, attrs: Mapping[str, Any] | None = None,
         framework: str | None = None, device: str | None = None, outputs: str | None = None,
@@ -333,20 +334,21 @@ class Client:
 
         Args:
             op_name: operator of gpuemu.toml or of the catalogue.
-            run_op: the kernel: takes a dict of arrays by name (and those attributes of the operator that it has
-                parameters for), returns an array, a tuple or a dict. Also as op_fn.
+            run_op: the kernel: takes a dict of arrays by name, or has a parameter for each of them, and for attributes
+                of the operator that it wants; returns an array, a tuple or a dict. Also as op_fn.
             iterations: number of cases.
             seed: master seed: the same seed gives the same cases. Default: a fresh one, which the result has.
             fail_fast: end at the first failure.
             op_schema: shapes from shared dims, for an operator that the catalogue does not know or for other sizes:
                 {"dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}], "output": {"name", "dims"}}. Its name
                 is op_name, whatever it says itself.
-            dtypes: data types to draw from.
+            dtypes: data types to draw from, by name or as numpy, torch, jax and tensorflow have them.
             value_distribution: how values are drawn: mixed (default), adversarial, uniform, normal, …
             layouts: memory layouts to draw from: contiguous, strided, transposed, …
             shapes: name of a strategy, or a dict of dims with the sizes to draw from, as {"H": [64, 65]}.
             attrs: attributes of the operator to fix, as {"causal": True}.
-            framework: numpy (default), torch, jax, tensorflow or cupy: whose arrays the kernel gets.
+            framework: numpy, torch, jax, tensorflow or cupy: whose arrays the kernel gets. Default: those of numpy,
+                or of the framework that the kernel needs, on the host: that shows on the first case.
             device: device of those arrays, as "cuda:1"; default: the first GPU if there is one.
             outputs: "returned" by the kernel (default), or "allocated": the kernel is called with a second dict of
                 outputs to write to, which are poisoned and have red zones.
@@ -373,7 +375,8 @@ class Client:
         where = arrays(framework, device)
         kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
         # The loop copies outputs at once, unless somebody is to see them first.
-        guard = Guard(where, outputs=kind, repeat=repeat, lend=reference is None and on_case is None)
+        lend = reference is None and on_case is None
+        guard = Guard(where, outputs=kind, repeat=repeat, lend=lend, adapt=framework is None)
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
         plan = _fuzzing.Plan(
             request=request, kernel=kernel, run=guard.run, iterations=iterations,
@@ -383,7 +386,7 @@ class Client:
         if reference is not None:
             plan.reference = reference_hook(reference)
         if on_case is not None:
-            plan.on_result = _case_hook(where, on_case)
+            plan.on_result = _case_hook(guard, on_case)
         try:
             return _fuzzing.Loop(self._fresh(), plan, self._files).run()
         except ClientError as exc:
@@ -394,7 +397,7 @@ class Client:
 
     def _cases(
         self, op_name: str, seed: int | None, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+        dtypes: Sequence[Any] | None = None, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
@@ -403,8 +406,8 @@ class Client:
             op=op_name, seed=str(default_seed() if seed is None else seed), values=value_distribution,
             schema=None if op_schema is None else dict(op_schema, name=op_name),  # op_name is what judges
             attrs=texts(attrs or {}) or None,
-            dtypes=None if dtypes is None else [str(d) for d in _listed(dtypes)],
-            layouts=None if layouts is None else [str(x).lower() for x in _listed(layouts)],
+            dtypes=dtype_names(dtypes),
+            layouts=None if layouts is None else [str(x).lower() for x in listed(layouts)],
         )  # fmt: skip
         if isinstance(shapes, str):
             request["shapes"] = shapes
@@ -427,7 +430,7 @@ class Client:
 
     def get_test_batch(
         self, op_name: str, count: int = 10, seed: int | None = None, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, *, value_distribution: str | None = None,
+        dtypes: Sequence[Any] | None = None, *, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
         attrs: Mapping[str, Any] | None = None,
     ) -> TestBatch:  # fmt: skip
@@ -452,7 +455,7 @@ class Client:
     def fuzz_op(
         self, op_name: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False,
         batch_sizes: Sequence[int] | None = None, seq_lengths: Sequence[int] | None = None,
-        hidden_dims: Sequence[int] | None = None, dtypes: Sequence[str] | None = None,
+        hidden_dims: Sequence[int] | None = None, dtypes: Sequence[Any] | None = None,
         layouts: Sequence[str] | None = None, *, value_distribution: str | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, progress: bool | None = None,
     ) -> FuzzResults:  # fmt: skip
@@ -629,7 +632,7 @@ class Client:
         return str(found[0]["case"])
 
     def calibrate(
-        self, op_name: str, dtype: str | None = None, iterations: int = 100, *, seed: int | None = None,
+        self, op_name: str, dtype: Any | None = None, iterations: int = 100, *, seed: int | None = None,
         progress: bool | None = None,
     ) -> list[dict[str, Any]]:  # fmt: skip
         """Fits a tolerance to the configured candidate of an operator, which is taken to be right.
@@ -641,7 +644,8 @@ class Client:
             ClientError: the tolerance would accept zeros for most values: candidate or reference is wrong.
         """
         request = self._request(
-            op=op_name, dtype=dtype, iterations=iterations, seed=None if seed is None else str(seed)
+            op=op_name, dtype=None if dtype is None else dtype_text(dtype), iterations=iterations,
+            seed=None if seed is None else str(seed),
         )
         reply = self._work("/v1/calibrate", request, "calibrate " + op_name, progress)
         calibrations: list[dict[str, Any]] = reply["calibrations"]
@@ -659,7 +663,7 @@ class Client:
             percentile: of the errors.
             factor: what it is multiplied by.
         """
-        body = {"dtype": dtype, "percentile": percentile, "factor": factor,
+        body = {"dtype": dtype_text(dtype), "percentile": percentile, "factor": factor,
                 "samples": [{k: s[k] for k in ("max_abs", "max_want", "bins") if k in s} for s in samples]}  # fmt: skip
         reply: dict[str, Any] = self._json("POST", "/v1/fit", body)
         return reply
@@ -768,29 +772,12 @@ class Client:
         return _lint.lint_results(self._json("POST", "/v1/lint", body))
 
 
-def _case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
+def _case_hook(guard: Guard, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
     def hook(case: Case, done: Execution, result: ValidationResult) -> None:
+        where = guard.arrays
         inputs = {
             v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
         }
         on_case(case, inputs, done.outputs, result)
 
     return hook
-
-
-def _listed(names: Sequence[str]) -> Sequence[str]:
-    """A list of names; one name alone is a list of one."""
-    return [names] if isinstance(names, str) else names
-
-
-def tolerance_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object or a dict; one that is missing is 0."""
-    pair = value if isinstance(value, Mapping) else vars_of(value)
-    if not pair or set(pair) - {"atol", "rtol"}:
-        raise ClientError(f"tolerance is {value!r}", hint='pass {"atol": 1e-5, "rtol": 1e-5} or a ToleranceConfig')
-    return {"atol": float(pair.get("atol", 0.0)), "rtol": float(pair.get("rtol", 0.0))}
-
-
-def vars_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object that has them, else nothing."""
-    return {name: getattr(value, name) for name in ("atol", "rtol") if hasattr(value, name)}

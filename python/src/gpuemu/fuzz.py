@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
-from . import _values
+from . import _calling, _values
 from ._values import Array
 from .arrays import Refusal
 from .rng import SeededRng, default_seed
@@ -52,7 +52,7 @@ _EDGE_CASE_PROBABILITY = 0.1
 # Random shapes have at most so many elements, 64 MiB of float32: four dimensions of 1024 would have 2^40.
 _MAX_ELEMENTS = 1 << 24
 
-Reference = Callable[[dict[str, Array]], Any]
+Reference = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ def fuzz_shapes(
 
 
 def fuzz_dtypes(
-    dtypes: Sequence[str] | None = None, exclude: Sequence[str] | None = None, *,
-    include: Sequence[str] | None = None, seed: int | None = None,
+    dtypes: Sequence[Any] | None = None, exclude: Sequence[Any] | None = None, *,
+    include: Sequence[Any] | None = None, seed: int | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Data types: each of a list once, or with include or exclude random ones without end.
 
@@ -250,7 +250,7 @@ def _shapes(
     return _Ranges(**ranges)
 
 
-def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[str] | None = None) -> Iterator[tuple[int, str]]:
+def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[Any] | None = None) -> Iterator[tuple[int, str]]:
     """(case seed, data type) without end, as the published fuzzer draws them."""
     names = [_values.check_dtype(d) for d in (_DTYPES if dtypes is None else dtypes)]
     if not names:
@@ -279,7 +279,7 @@ def fuzz_layouts_seeded(
 
 
 def generate_random_tensor(
-    seed: int, shape: Sequence[int], dtype: str = "float32", domain: str | Sequence[float] = (-1.0, 1.0)
+    seed: int, shape: Sequence[int], dtype: Any = "float32", domain: str | Sequence[float] = (-1.0, 1.0)
 ) -> Array:
     """A random array from a seed, the same on every machine.
 
@@ -463,15 +463,15 @@ class SeededFuzzer:
         self._iteration = 0
 
     def run(
-        self, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None = None, *,
+        self, op_fn: Callable[..., Any], reference: Reference | None = None, *,
         op: str | None = None, iterations: int | None = None, tolerance: Any | None = None,
         fail_fast: bool = False, client: Any | None = None, store: str = "all", **attrs: Any,
     ) -> FuzzResults:  # fmt: skip
         """Runs a function on the next cases and has the engine judge what it returns.
 
         Args:
-            op_fn: the function: takes a dict of arrays by name, as for Client.fuzz_op_client_side, and returns an
-                array, a tuple or a dict.
+            op_fn: the function: takes a dict of arrays by name, or each by its name, as for
+                Client.fuzz_op_client_side, and returns an array, a tuple or a dict.
             reference: a function of the same kind whose results are right. Without it an operator that the engine
                 knows judges.
             op: that operator; default: the one with the name of op_fn.
@@ -514,7 +514,7 @@ def _nothing_to_judge_by(what: str) -> str:
 
 
 def _judge(
-    client: Any, case: TestCase, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None, op: str,
+    client: Any, case: TestCase, op_fn: Callable[..., Any], reference: Reference | None, op: str,
     options: Mapping[str, Any], attrs: Mapping[str, Any],
 ) -> ValidationResult:  # fmt: skip
     """Runs one case. Kernel, reference and engine get arrays of their own: a kernel may write to its inputs."""
@@ -524,7 +524,7 @@ def _judge(
         return {name: _values.lay_out(array, case.layout) for name, array in case.inputs.items()}
 
     try:
-        output = op_fn(inputs())
+        output = _calling.adapted(op_fn, inputs, attrs)
     except Exception as err:  # whatever a kernel raises is a finding about the kernel
         where = ReproductionInfo(case.seed, case.shape, case.strides, case.dtype, case.layout)
         message = f"{op} raised {type(err).__name__}: {err}"
@@ -532,7 +532,7 @@ def _judge(
             passed=False, seed=case.seed, op_name=op, verdict="error", reason="raised", message=message,
             failures=[{"kind": "raised", "message": message}], repro_info=where,
         )  # fmt: skip
-    expected = None if reference is None else reference(inputs())
+    expected = None if reference is None else _calling.adapted(reference, inputs, attrs)
     given = {} if reference is None else {"expected": expected}
     try:
         result: ValidationResult = client.submit_output(op, inputs(), output, case.seed, **given, **options, **attrs)

@@ -34,7 +34,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def op(
     name: str, *, iterations: int | None = None, seed: int | None = None,
-    dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+    dtypes: Sequence[Any] | None = None, value_distribution: str | None = None,
     layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
     op_schema: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None,
     framework: str | None = None, device: str | None = None, outputs: str | None = None, repeat: bool = False,

@@ -57,7 +57,8 @@ class KernelSession:
 
     def _ready(self) -> _Open:
         if self._open is None:
-            guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat)
+            adapt = self._place[0] is None
+            guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat, adapt=adapt)
             self._open = _Open(self._client or Client(config=self.config), guard)
         return self._open
 

@@ -521,7 +521,7 @@ def fuzz_jax_op(
     Args:
         client: the engine.
         op_name: operator of gpuemu.toml or of the catalogue.
-        run_op: takes the inputs by name (and attributes it has parameters for), returns an array.
+        run_op: takes the inputs by name (and attributes it has parameters for), or a dict of them; returns an array.
         iterations: number of cases.
         seed: master seed; default: a fresh one.
         fail_fast: end at the first wrong output.
@@ -545,6 +545,7 @@ def fuzz_jax_op(
     if check_jit:
         fuzzing.checks["jit"] = lambda func, inputs, _: check_jit_safe_report(func, inputs, rtol, atol, client=client)
     if check_grad:
-        fuzzing.checks["grad"] = OpGradients(adapter, client, op_name, "grad", option)
+        own = options.get("reference") is not None
+        fuzzing.checks["grad"] = OpGradients(adapter, client, op_name, "grad", option, own=own)
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     return fuzzing.run(client, op_name, settings, "vmap", "jit", "grad")

@@ -314,7 +314,7 @@ def fuzz_pytorch_op(
     Args:
         client: the engine.
         op_name: operator of gpuemu.toml or of the catalogue.
-        run_op: takes a dict of tensors by name, returns a tensor.
+        run_op: takes a dict of tensors by name, or has a parameter for each of them; returns a tensor.
         iterations: number of cases.
         seed: master seed; default: a fresh one.
         fail_fast: end at the first wrong output.
@@ -331,7 +331,8 @@ def fuzz_pytorch_op(
     option = tolerance_option(atol, rtol)
     fuzzing = Fuzzing(adapter, "torch", run_op, by_name=False)
     if check_backward:
-        fuzzing.checks["backward"] = OpGradients(adapter, client, op_name, "backward", option)
+        own = options.get("reference") is not None
+        fuzzing.checks["backward"] = OpGradients(adapter, client, op_name, "backward", option, own=own)
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     found = fuzzing.run(client, op_name, settings, "backward")
     found.setdefault("backward_not_run", [])
