@@ -24,7 +24,7 @@ TIMEOUT     ?= 15m
 PACKAGES    ?= 4
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
-PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
+PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7 hypothesis==6.170.15
 TRITON      := triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
 TRITONS     := 3.2.0 3.3.1 3.4.0 3.5.1 3.6.0 3.7.1 3.8.0 3.9.0
 TRITON_WORK ?= .cache/triton-versions/work
@@ -83,8 +83,8 @@ setup:
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
 	@$(STEP) "pytest-gpu-proof 0.1.0" sh tools/setup-original.sh
-	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist numpy==2.4.6 $(PYTESTS)
-	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
+	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist,hypothesis numpy==2.4.6 $(PYTESTS)
+	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling,hypothesis $(PYPACKAGES)
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)

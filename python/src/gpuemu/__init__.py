@@ -11,6 +11,7 @@ Example:
 
 from __future__ import annotations
 
+from . import strategies
 from ._cuda import CudaKernel, cuda_kernel
 from ._triton import emulated_triton
 from ._version import __version__
@@ -84,6 +85,7 @@ __all__ = [
     "get_tensorflow_adapter",
     "op",
     "raw_kernel",
+    "strategies",
     "triton_kernel",
     "validate",
     "validate_op",

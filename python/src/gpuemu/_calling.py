@@ -106,6 +106,23 @@ def has_tensors(result: object) -> bool:
     return torch is not None and any(isinstance(value, torch.Tensor) for value in values)
 
 
+def without(function: Callable[..., Any], values: Mapping[str, Any]) -> Callable[..., Any]:
+    """A function whose parameters of these names have values already; its signature has the others."""
+    if not values:
+        return function
+    signature = inspect.signature(function)
+    rest = [p for p in signature.parameters.values() if p.name not in values]
+    places = [p.name for p in rest if p.kind == p.POSITIONAL_OR_KEYWORD]
+
+    def call(*args: Any, **kw: Any) -> Any:
+        return function(**dict(zip(places, args)), **kw, **values)
+
+    call.__name__ = getattr(function, "__name__", "kernel")
+    call.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    call.__func__ = function  # type: ignore[attr-defined]  # what underlying looks for
+    return call
+
+
 def underlying(function: Callable[..., Any]) -> object:
     """The function under bound methods and partial applications."""
     while True:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from . import _fuzzing
+from . import _calling, _fuzzing
 from ._case import Case, Execution
+from ._options import tolerance_of
+from ._outputs import reference_hook
 from ._shared import SharedFile
 from ._triton import emulated_triton
 from .arrays import arrays
@@ -16,6 +20,24 @@ from .guard import Guard
 from .results import ClientError, MinimizeResult, ValidationResult
 
 AHEAD = 16  # cases that are fetched together: neighbours usually run one after the other
+
+
+@dataclass
+class Judging:
+    """By what outputs are judged, if not by the operator alone: as of Client.fuzz_op_client_side.
+
+    grad: whether the gradients of cases whose outputs passed are judged as well.
+    """
+
+    reference: Callable[..., Any] | None = None
+    tolerance: Any | None = None
+    grad: bool = False
+    store: str = "all"
+
+    @cached_property
+    def hook(self) -> Callable[[Case], dict[str, Any]] | None:
+        """What is right for a case, by the reference."""
+        return None if self.reference is None else reference_hook(self.reference)
 
 
 class KernelSession:
@@ -29,16 +51,19 @@ class KernelSession:
         config: path of gpuemu.toml.
         client: a client to use; default: one of its own.
         emulate: whether launches of Triton kernels are executed by the emulator; a target such as "sm_90" says yes.
+        judge: by what outputs are judged, if not by the operator alone.
 
     Attributes:
         seed: master seed of the cases; set before the first is asked for.
+        variant: which of several kernels under one name this is, as the arguments of a parametrised test; each is
+            minimised by itself.
         kernel, config, emulate: as given; a test runner may replace them, the last two before the first case.
     """
 
     def __init__(
         self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
         device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
-        client: Client | None = None, emulate: bool | str = False,
+        client: Client | None = None, emulate: bool | str = False, judge: Judging | None = None,
     ) -> None:  # fmt: skip
         self.op_name = op_name
         self.kernel = kernel
@@ -50,10 +75,12 @@ class KernelSession:
         self._repeat = repeat
         self._client = client
         self.emulate = emulate
+        self.variant = ""
+        self._judging = judge or Judging()
         self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
         self.tried = 0  # cases that were run to find simpler ones
-        self._simplest: dict[tuple[str, str], ValidationResult | None] = {}
+        self._simplest: dict[tuple[str, str, str], ValidationResult | None] = {}
 
     def _ready(self) -> _Open:
         if self._open is None:
@@ -82,10 +109,14 @@ class KernelSession:
         """Whether the kernel writes to outputs that it is given."""
         return self._outputs == "allocated"
 
-    def probe(self) -> None:
-        """Raises ClientError where the engine refuses the operator or its options. Nothing stays open."""
+    def probe(self) -> tuple[list[str], list[str]]:
+        """The names of inputs and outputs, and those of attributes, of the first case. Nothing stays open.
+
+        Raises ClientError where the engine refuses the operator or its options.
+        """
         try:
-            self._fetch(1, start=0)
+            [case] = self._fetch(1, start=0)
+            return [v.name for v in case.inputs] + [o.name for o in case.outputs or []], list(case.attrs)
         finally:
             self.close()
 
@@ -101,19 +132,48 @@ class KernelSession:
         """The case with this text."""
         return self._fetch(1, case=text)[0]
 
-    def judge(self, case: Case, store: str = "all") -> ValidationResult:
-        """Runs the kernel on a case and has what came out judged."""
-        return self.execute(case, store)[1]
+    def judge(self, case: Case, store: str | None = None) -> ValidationResult:
+        """Runs the kernel on a case and has what came out judged: also its gradients, where that is asked for."""
+        result = self.execute(case, store)[1]
+        return self._gradients(case, result) if self._judging.grad and result.passed else result
 
-    def execute(self, case: Case, store: str = "all") -> tuple[Execution, ValidationResult]:
+    def _gradients(self, case: Case, result: ValidationResult) -> ValidationResult:
+        """The verdict on the gradients of a case whose outputs passed."""
+        from .frameworks._sessions import OpGradients, adapter_of  # they need a client themselves
+
+        ready, judging = self._ready(), self._judging
+        where = ready.guard.arrays
+        adapter = adapter_of(where.framework)
+        tolerance = {} if judging.tolerance is None else {"tolerance": tolerance_of(judging.tolerance)}
+        own = judging.reference is not None
+        check = OpGradients(adapter, ready.client, self.op_name, "gradients", tolerance, own=own)
+        inputs = {
+            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
+        }
+        call = _calling.bound(self.kernel, inputs)
+        report = check(lambda **arrays: call(arrays, **case.attrs), inputs, case.attrs)
+        if report.passed:
+            return result
+        verdict = "fail" if report.ran else "undecided"
+        return ValidationResult(False, case.seed, self.op_name, verdict=verdict, reason="gradient",
+                                message=report.detail, case=case.text)  # fmt: skip
+
+    def execute(self, case: Case, store: str | None = None) -> tuple[Execution, ValidationResult]:
         """judge, and what came out as well."""
         ready = self._ready()
         with self._emulation():
             done: Execution = ready.guard.run(self.kernel, case)
+        judging = self._judging
         own_schema = self._options.get("op_schema") is not None
-        submission = _fuzzing.Submission(ready.results, ready.client._request(store=store), own_schema)
-        submission.add(case, done)
-        return done, submission.send(ready.client._connect())[0]
+        tolerance = None if judging.tolerance is None else tolerance_of(judging.tolerance)
+        common = ready.client._request(store=store or judging.store, tolerance=tolerance)
+        submission = _fuzzing.Submission(ready.results, common, own_schema)
+        hook = judging.hook
+        submission.add(case, done, None if hook is None or done.outputs is None else hook(case))
+        result = submission.send(ready.client._connect())[0]
+        if own_schema:
+            result.case = case.text  # which makes the inputs again; the engine knows them by their values alone
+        return done, result
 
     def _emulation(self) -> AbstractContextManager[object]:
         """Where the kernel runs."""
@@ -129,7 +189,7 @@ class KernelSession:
         the first is minimised, and what came out stands for all: the search runs the kernel as often as a test file
         has cases.
         """
-        kind = result.verdict, result.reason
+        kind = result.verdict, result.reason, self.variant
         if kind not in self._simplest:
             self._simplest[kind] = self._search(case, result, budget)
         return self._simplest[kind]

@@ -29,6 +29,24 @@ FUZZ_DIRECTIONS = 32
 CaseCheck = Callable[[Callable[..., Any], dict[str, Any], dict[str, Any]], CheckReport]
 
 
+def adapter_of(framework: str) -> FrameworkAdapter:
+    """The adapter of a framework that has gradients. ClientError where there are none."""
+    if framework == "torch":
+        from gpuemu.frameworks.pytorch import PyTorchAdapter
+
+        return PyTorchAdapter()
+    if framework == "jax":
+        from gpuemu.frameworks.jax import JAXAdapter
+
+        return JAXAdapter()
+    if framework == "tensorflow":
+        from gpuemu.frameworks.tensorflow import TensorFlowAdapter
+
+        return TensorFlowAdapter()
+    hint = 'give framework="torch", "jax" or "tensorflow"'
+    raise ClientError(f"grad=True: functions of {framework} have no gradients", hint=hint)
+
+
 def tolerance_option(atol: float | None, rtol: float | None) -> dict[str, Any]:
     """The keyword that replaces the engine's bound by the user's tolerance; empty where none is given."""
     if atol is None and rtol is None:
