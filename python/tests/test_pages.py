@@ -113,8 +113,8 @@ def test_links_of_the_pages() -> None:
 
 # ---- api.md ----------------------------------------------------------------------------------------------------------
 
-MODULES = ["gpuemu", "gpuemu.kernels", "gpuemu.strategies", "gpuemu.tolerances", "gpuemu.frameworks", "gpuemu.frameworks.pytorch",
-           "gpuemu.frameworks.jax", "gpuemu.frameworks.tensorflow"]  # fmt: skip
+MODULES = ["gpuemu", "gpuemu.kernels", "gpuemu.strategies", "gpuemu.tolerances", "gpuemu.frameworks",
+           "gpuemu.frameworks.pytorch", "gpuemu.frameworks.jax", "gpuemu.frameworks.tensorflow"]  # fmt: skip
 HEAD = """# Names of the package
 
 Everything that is public, with the first sentence of its documentation; `help(NAME)` has the rest. This page is

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from . import _calling, _parts
-from ._case import Case
+from ._case import Case, Execution
 from .arrays import to_numpy
-from .results import ClientError
+from .guard import Guard
+from .results import ClientError, ValidationResult
 
 
 def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -49,5 +50,18 @@ def reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, 
             if shapes and shapes[0] is not None and want.shape != shapes[0]:
                 raise ClientError(f"the reference returned {name} of shape {want.shape}, the schema says {shapes[0]}")
         return wants
+
+    return hook
+
+
+def case_hook(guard: Guard, on_case: Callable[..., None]) -> Callable[[Case, Execution, ValidationResult], None]:
+    """What calls on_case after a verdict, with fresh inputs."""
+
+    def hook(case: Case, done: Execution, result: ValidationResult) -> None:
+        where = guard.arrays
+        inputs = {
+            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
+        }
+        on_case(case, inputs, done.outputs, result)
 
     return hook

@@ -15,10 +15,10 @@ import numpy as np
 
 from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
 from ._batches import CaseInputs, TestBatch
-from ._case import Case, Execution
+from ._case import Case
 from ._http import Transport
-from ._options import dtype_names, listed, tolerance_of
-from ._outputs import named, reference_hook
+from ._options import dtype_names, listed, seed_by_name, tolerance_of
+from ._outputs import case_hook, named, reference_hook
 from ._parts import texts
 from ._progress import Progress
 from ._shared import Reserve
@@ -85,6 +85,7 @@ class Client:
         self._config = _daemon.project_of(config)
         self._start = start
         self._checked = False
+        self._judged = False  # whether it has had something judged that is stored
         self._known: int | None = None  # process of the daemon whose version is ours
 
     @property
@@ -251,6 +252,7 @@ class Client:
             tensors.update(("inputs/" + k, to_numpy(a)) for k, a in inputs.items())
             header["seed"] = str(default_seed() if seed is None else seed)
         result = parse_result(self._post_part("/v1/submit", header, tensors)["result"])
+        self._judged = self._judged or header.get("store") != "none"
         _reproduction.fill_arrays(result, inputs)
         return result
 
@@ -270,7 +272,7 @@ class Client:
 
     def check_gradients(
         self, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
-        tolerance: Any | None = None, **attrs: Any,
+        tolerance: Any | None = None, store: str = "failures", **attrs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges gradients against those of the fp64 oracle: exact ones, or central differences of its values.
 
@@ -280,9 +282,10 @@ class Client:
             grad_outputs: the gradient that came from above: an array, or a dict by output.
             grads: the gradients that the backward pass gave, by input; inputs without one are left out.
             tolerance: an object or dict with atol and rtol instead of the bound.
+            store: whether to store a failure: failures or none. Gradients that pass are not stored.
             **attrs: attributes of the operator.
         """
-        header = self._request(op=op_name, kwargs=texts(attrs) or None)
+        header = self._request(op=op_name, kwargs=texts(attrs) or None, store=store)
         if tolerance is not None:
             header["tolerance"] = tolerance_of(tolerance)
         tensors = {"inputs/" + k: to_numpy(a) for k, a in inputs.items()}
@@ -386,8 +389,9 @@ class Client:
         if reference is not None:
             plan.reference = reference_hook(reference)
         if on_case is not None:
-            plan.on_result = _case_hook(guard, on_case)
+            plan.on_result = case_hook(guard, on_case)
         try:
+            self._judged = self._judged or store != "none"
             return _fuzzing.Loop(self._fresh(), plan, self._files).run()
         except ClientError as exc:
             if exc.code != "campaign-unknown-op" or reference is not None:
@@ -452,6 +456,7 @@ class Client:
             raise ClientError(f"{count} cases asked for", hint="ask for at least one")
         return TestBatch(self, request, count)
 
+    @seed_by_name
     def fuzz_op(
         self, op_name: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False,
         batch_sizes: Sequence[int] | None = None, seq_lengths: Sequence[int] | None = None,
@@ -463,10 +468,11 @@ class Client:
 
         Args:
             op_name: operator of gpuemu.toml.
-            seed: master seed; default: a fresh one.
+            seed: master seed; default: a fresh one. A small number by place alone is refused: it may be iterations.
             iterations: number of cases per data type.
             fail_fast: end at the first failure.
-            batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from.
+            batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from; a dimension that the operator
+                has not is left out with a warning.
             dtypes, layouts, value_distribution, shapes, progress: as of fuzz_op_client_side.
         """
         dims = dict(shapes) if isinstance(shapes, Mapping) else {}
@@ -474,6 +480,7 @@ class Client:
             if sizes is not None:
                 dims[name] = list(sizes)
         request = self._cases(op_name, seed, None, dtypes, value_distribution, layouts, dims or None)
+        _reproduction.drop_unknown(self, request, op_name, dims if isinstance(shapes, Mapping) else ())
         request.update(self._request(
             kind="fuzz", ops=[op_name], iterations=iterations, fail_fast=fail_fast, dir=os.getcwd(), attached=True,
             shapes=shapes if isinstance(shapes, str) else None,
@@ -493,6 +500,7 @@ class Client:
                     results.not_run, results.undecided = event["not_run"], event["undecided"]
         finally:
             bar.close()
+        self._judged = True
         results.duration = time.monotonic() - started
         _reproduction.defer(results.failures, self._case, request)
         return results
@@ -522,9 +530,16 @@ class Client:
         """Stored failures, newest first."""
         return self._stored("/v1/failures", {"limit": limit, **({"op": op_name} if op_name else {})})
 
-    def store_baseline(self, tag: str) -> dict[str, Any]:
-        """Keeps the results of the newest finished test or ci run of the project under a tag, as a baseline."""
-        reply: dict[str, Any] = self._json("POST", "/v1/baselines", self._request(tag=tag))
+    def store_baseline(self, tag: str, *, stored: bool | None = None) -> dict[str, Any]:
+        """Keeps results of the project under a tag, as a baseline.
+
+        Args:
+            tag: its name.
+            stored: True: the latest verdict on each case of the project, of clients and of all runs. False: the newest
+                finished test or ci run. Default: True where this client has validated or fuzzed, else False.
+        """
+        request = self._request(tag=tag, stored=self._judged if stored is None else stored)
+        reply: dict[str, Any] = self._json("POST", "/v1/baselines", request)
         return reply
 
     def reproduce(self, seed: int | str, op_name: str | None = None) -> ReproduceResult:
@@ -582,7 +597,7 @@ class Client:
     def minimize(
         self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
         op_name: str | None = None, progress: bool | None = None, run_op: Callable[..., Any] | None = None,
-        framework: str | None = None, device: str | None = None,
+        framework: str | None = None, device: str | None = None, store: str = "all",
     ) -> MinimizeResult:  # fmt: skip
         """Looks for a simpler case that fails in the same way.
 
@@ -594,13 +609,14 @@ class Client:
             progress: whether to show a progress bar; default: on a terminal or in a notebook.
             run_op: the kernel, where only this process can run it; framework and device as of fuzz_op_client_side.
                 Sizes, attributes, layouts and types are then made simpler, single values are not.
+            store: whether to store the verdict on the simplest case, with run_op: all, failures or none.
         """
         by_text = isinstance(seed, str) and not seed.isdigit()
         if run_op is not None:
             from .session import minimized  # it needs a client itself
 
             text = str(seed) if by_text else self._case_text(int(seed), op_name)
-            return minimized(self, text, run_op, framework, device, max_iters)
+            return minimized(self, text, run_op, framework, device, max_iters, store)
         request = self._request(
             case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
             max_iters=max_iters,
@@ -762,7 +778,8 @@ class Client:
 
         Returns:
             a dict per kernel: kernel_name, passed, metrics (register_count, spill_count, local_memory_bytes,
-            shared_memory_bytes, instruction_count, ...), violations (kind, severity, message, line, ...), timestamp.
+            shared_memory_bytes, instruction_count, instruction_mix, ...), violations (kind, severity, message, line,
+            ...), timestamp.
             The list is true if there are kernels and all passed; its check() raises otherwise.
 
         Raises:
@@ -770,14 +787,3 @@ class Client:
         """
         body = self._request(ptx=ptx_content, kernel=kernel_name)
         return _lint.lint_results(self._json("POST", "/v1/lint", body))
-
-
-def _case_hook(guard: Guard, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
-    def hook(case: Case, done: Execution, result: ValidationResult) -> None:
-        where = guard.arrays
-        inputs = {
-            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
-        }
-        on_case(case, inputs, done.outputs, result)
-
-    return hook

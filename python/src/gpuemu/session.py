@@ -146,7 +146,7 @@ class KernelSession:
         adapter = adapter_of(where.framework)
         tolerance = {} if judging.tolerance is None else {"tolerance": tolerance_of(judging.tolerance)}
         own = judging.reference is not None
-        check = OpGradients(adapter, ready.client, self.op_name, "gradients", tolerance, own=own)
+        check = OpGradients(adapter, ready.client, self.op_name, "gradients", tolerance, own=own, store=judging.store)
         inputs = {
             v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
         }
@@ -220,8 +220,9 @@ def replayed(client: Client, text: str, kernel: Callable[..., Any], store: str, 
 
 
 def minimized(
-    client: Client, text: str, kernel: Callable[..., Any], framework: str | None, device: str | None, budget: int
-) -> MinimizeResult:
+    client: Client, text: str, kernel: Callable[..., Any], framework: str | None, device: str | None, budget: int,
+    store: str = "all",
+) -> MinimizeResult:  # fmt: skip
     """Minimises a case of a kernel that only this process can run."""
     session = KernelSession(text.split()[0], kernel, {}, framework=framework, device=device, client=client)
     try:
@@ -230,7 +231,8 @@ def minimized(
         if original.verdict not in ("fail", "error"):
             raise ClientError(f"the case does not fail now: its verdict is {original.verdict}")
         found = session.minimize(case, original, budget)
-        result = original if found is None else session.judge(session.case(found.case))  # once more, to be stored
+        # Once more, to be stored.
+        result = original if found is None else session.judge(session.case(found.case), store)
     finally:
         session.close()
     shape = result.repro_info.shape if result.repro_info else ()

@@ -77,7 +77,6 @@ def cases(
     source = _Source(op, options, dtypes, client)
     allowed = list(LAYOUTS if layouts is None else listed(layouts))
 
-    @st.composite
     def drawn(draw: Callable[..., Any]) -> dict[str, Any]:
         sizes = {name: draw(st.integers(1, max_size), label=name) for name in source.dims()}
         types = source.dtypes()
@@ -85,7 +84,7 @@ def cases(
         layout = draw(st.sampled_from(allowed), label="layout") if len(allowed) > 1 else allowed[0]
         return source.case(sizes, dtype, layout, draw(st.integers(0, 2**64 - 1), label="seed"))
 
-    made: SearchStrategy[dict[str, Any]] = drawn()
+    made: SearchStrategy[dict[str, Any]] = st.composite(drawn)()
     return made
 
 

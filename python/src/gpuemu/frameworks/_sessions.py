@@ -156,6 +156,7 @@ class OpGradients:
     tolerance: Mapping[str, Any]
     seed: int = 0
     own: bool = False
+    store: str = "failures"
 
     def __call__(
         self, func: Callable[..., Any], inputs: dict[str, Any], attrs: dict[str, Any]
@@ -173,7 +174,8 @@ class OpGradients:
         try:
             if self.own:
                 return self.by_differences(func, inputs, names)
-            result = self.client.check_gradients(self.op_name, inputs, upstream, grads, **self.tolerance, **attrs)
+            options = {"store": self.store, **self.tolerance, **attrs}
+            result = self.client.check_gradients(self.op_name, inputs, upstream, grads, **options)
         except ClientError as error:
             if error.code not in NO_GRADIENT:
                 raise

@@ -546,6 +546,8 @@ def fuzz_jax_op(
         fuzzing.checks["jit"] = lambda func, inputs, _: check_jit_safe_report(func, inputs, rtol, atol, client=client)
     if check_grad:
         own = options.get("reference") is not None
-        fuzzing.checks["grad"] = OpGradients(adapter, client, op_name, "grad", option, own=own)
+        fuzzing.checks["grad"] = OpGradients(
+            adapter, client, op_name, "grad", option, own=own, store=options.get("store", "failures")
+        )
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     return fuzzing.run(client, op_name, settings, "vmap", "jit", "grad")

@@ -332,7 +332,9 @@ def fuzz_pytorch_op(
     fuzzing = Fuzzing(adapter, "torch", run_op, by_name=False)
     if check_backward:
         own = options.get("reference") is not None
-        fuzzing.checks["backward"] = OpGradients(adapter, client, op_name, "backward", option, own=own)
+        fuzzing.checks["backward"] = OpGradients(
+            adapter, client, op_name, "backward", option, own=own, store=options.get("store", "failures")
+        )
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     found = fuzzing.run(client, op_name, settings, "backward")
     found.setdefault("backward_not_run", [])

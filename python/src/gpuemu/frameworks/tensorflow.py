@@ -498,7 +498,9 @@ def fuzz_tensorflow_op(
     fuzzing = Fuzzing(adapter, "tensorflow", _by_place(run_op), by_name=True)
     if check_gradient:
         own = options.get("reference") is not None
-        fuzzing.checks["gradient"] = OpGradients(adapter, client, op_name, "gradient", option, own=own)
+        fuzzing.checks["gradient"] = OpGradients(
+            adapter, client, op_name, "gradient", option, own=own, store=options.get("store", "failures")
+        )
     if check_xla:
         fuzzing.checks["xla"] = lambda func, inputs, _: check_xla_compatible_report(
             func, inputs, rtol, atol, client=client
