@@ -32,7 +32,7 @@ FRAMEWORKS  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 onnx==1.23.2 onnxruntim
 FRAMEWORKFLAGS ?=
 NVCC        := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
 	nvidia-cuda-cccl==13.0.85
-PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
+PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 pyright==1.1.414 nbclient==0.11.0 ipykernel==7.4.0 ruff==0.17.4 hatchling==1.33.0
 
 # The toolchain on PATH is the one that is used: no silent download of another.
 export GOTOOLCHAIN := local
@@ -84,7 +84,7 @@ setup:
 	@$(STEP) "published client" sh tools/setup-published.sh
 	@$(STEP) "pytest-gpu-proof 0.1.0" sh tools/setup-original.sh
 	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist,hypothesis numpy==2.4.6 $(PYTESTS)
-	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling,hypothesis $(PYPACKAGES)
+	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling,hypothesis,pyright,nbclient,ipykernel $(PYPACKAGES)
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)

@@ -250,7 +250,8 @@ JUDGES: dict[str, list[Callable[[Client], Any]]] = {
 
 DATA = "data that other functions return or take"
 QUIET = {
-    "gpuemu.Client": "its methods judge", "gpuemu.op": "test_pytest_plugin.py: a wrong kernel fails case by case",
+    "gpuemu.Client": "its methods judge", "gpuemu.AsyncClient": "runs the methods of Client (test_concurrency.py)",
+    "gpuemu.op": "test_pytest_plugin.py: a wrong kernel fails case by case",
     "gpuemu.strategies": "a module, whose functions are listed",
     **dict.fromkeys(["gpuemu.ClientError", "gpuemu.ConnectionFailed", "gpuemu.EmulationError",
                      "gpuemu.ValidationError"], "an error"),

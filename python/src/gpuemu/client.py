@@ -52,9 +52,10 @@ OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationRes
 class Client:
     """A client of the gpuemu daemon, which it starts if none runs.
 
-    It may be used by several threads, and as a context manager. Operators are those of the catalogue (`gpuemu ops`) and
-    those of the project's gpuemu.toml: that of the working directory or, inside a repository or your home directory,
-    the nearest one above it, up to the root of the repository or the home directory.
+    It may be used by several threads at once, and as a context manager; close() ends requests that run in other
+    threads. Results and batches belong to the thread that made them. Operators are those of the catalogue
+    (`gpuemu ops`) and those of the project's gpuemu.toml: that of the working directory or, inside a repository or your
+    home directory, the nearest one above it, up to the root of the repository or the home directory.
 
     Args:
         socket_path: socket of the daemon; default GPUEMU_SOCKET, or gpuemu.sock in GPUEMU_HOME (~/.gpuemu).
@@ -195,7 +196,7 @@ class Client:
     # ---- single outputs --------------------------------------------------------------------------------------------
 
     def validate_op(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Any | None = None,
+        self, /, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Any | None = None,
         seed: int | None = None, *, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
@@ -218,7 +219,7 @@ class Client:
         return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, header)
 
     def submit_output(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
+        self, /, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
         expected: Any | None = None, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges the output of a case that get_test_case or get_test_batch handed out, and stores the verdict.
@@ -271,7 +272,7 @@ class Client:
         return json.loads(self._transport.read(response))
 
     def check_gradients(
-        self, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
+        self, /, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
         tolerance: Any | None = None, store: str = "failures", **attrs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges gradients against those of the fp64 oracle: exact ones, or central differences of its values.
@@ -419,7 +420,7 @@ class Client:
             request["dims"] = {name: [int(n) for n in sizes] for name, sizes in shapes.items()}
         return request
 
-    def get_test_case(self, op_name: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
+    def get_test_case(self, /, op_name: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
         """One case with its inputs, for a caller that runs the kernel itself.
 
         Args:
