@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Optional
 
@@ -16,12 +14,11 @@ import numpy as np
 from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
 from ._batches import CaseInputs, TestBatch
 from ._case import Case
-from ._http import Transport
+from ._connection import PROTOCOL_VERSION, Connection
 from ._options import dtype_names, listed, seed_by_name, tolerance_of
 from ._outputs import case_hook, named, reference_hook
 from ._parts import texts
 from ._progress import Progress
-from ._shared import Reserve
 from .arrays import arrays, dtype_text, numpy_dtype, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard
@@ -39,7 +36,6 @@ from .results import (
 )
 from .rng import default_seed
 
-PROTOCOL_VERSION = 2  # of the HTTP API
 __all__ = [
     "PROTOCOL_VERSION", "Client", "ClientError", "ConnectionFailed", "FuzzResults", "MinimizeResult", "ReproduceResult",
     "ReproductionInfo", "TestBatch", "ValidationResult",
@@ -49,7 +45,7 @@ Schema = Mapping[str, Any]
 OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
 
 
-class Client:
+class Client(Connection):
     """A client of the gpuemu daemon, which it starts if none runs.
 
     It may be used by several threads at once, and as a context manager; close() ends requests that run in other
@@ -76,18 +72,7 @@ class Client:
         self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True,
         daemon: bool | None = None,
     ) -> None:  # fmt: skip
-        if daemon is None:
-            daemon = socket_path is not None or not _daemon.no_daemon()
-        self._named = socket_path is not None
-        self._own = not daemon
-        self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
-        self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
-        self._files = Reserve()  # of launches and runs
-        self._config = _daemon.project_of(config)
-        self._start = start
-        self._checked = False
-        self._judged = False  # whether it has had something judged that is stored
-        self._known: int | None = None  # process of the daemon whose version is ours
+        super().__init__(socket_path, timeout_ms / 1000, config, start, daemon)
 
     @property
     def socket_path(self) -> str:
@@ -102,7 +87,11 @@ class Client:
     # ---- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the connections. The daemon goes on; another request connects again."""
+        """Closes the connections. The daemon goes on; another request connects again.
+
+        Example:
+            >>> client.close()
+        """
         self._transport.close()
         self._machine.close()
         self._files.close()
@@ -114,79 +103,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _connect(self) -> Transport:
-        """The transport to a daemon that answers and speaks our protocol. Starts one if need be."""
-        if self._checked:
-            return self._transport
-        if self._own:
-            self._use(_daemon.own_socket())
-        try:
-            ping = self._transport.json("GET", "/v1/ping")
-        except ConnectionFailed as exc:
-            if not self._start or self._own or exc.code != "daemon-unreachable":
-                raise
-            _daemon.start(self._transport.path)
-            ping = self._transport.json("GET", "/v1/ping")
-        own = self._other_version(ping)
-        if own:
-            warnings.warn(
-                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')}, this package has {own}: it is "
-                "not used, and this process has an engine of its own (gpuemu daemon stop ends the daemon)",
-                stacklevel=2,
-            )  # fmt: skip
-            self._own = True
-            return self._connect()
-        if ping.get("protocol") != PROTOCOL_VERSION:
-            raise ClientError(
-                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
-                f"{ping.get('protocol')}, this package speaks {PROTOCOL_VERSION}", "other-version",
-                "gpuemu daemon stop ends it; the next request starts the right one",
-            )  # fmt: skip
-        self._checked = True
-        return self._transport
-
-    def _other_version(self, ping: Mapping[str, Any]) -> str:
-        """The version of our engine, where a daemon that nobody named has another one. Asked once for each daemon."""
-        if self._own or self._named or not self._start or ping.get("pid") == self._known:
-            return ""
-        self._known = ping.get("pid")
-        return _daemon.other_version(ping.get("version", ""))
-
-    def _use(self, path: str) -> None:
-        """Sends further requests to another socket."""
-        if self._transport.path != path:
-            self._transport.close()
-            self._machine.close()
-            self._transport.path = self._machine.path = path
-
-    def _fresh(self) -> Transport:
-        """The transport after a sign of life: a daemon that was stopped since the last request is started again."""
-        self._checked = False
-        return self._connect()
-
-    def _json(self, method: str, path: str, body: Any | None = None) -> Any:
-        """A request with JSON in and out. A daemon that was stopped since the last request is started again."""
-        transport = self._connect()
-        try:
-            return transport.json(method, path, body)
-        except ConnectionFailed as exc:
-            if exc.code != "daemon-unreachable":
-                raise
-            return self._fresh().json(method, path, body)
-
-    def _request(self, **members: Any) -> dict[str, Any]:
-        """The members that most requests share, and the given ones that are not None."""
-        request: dict[str, Any] = {
-            "python": sys.executable, "config": self._config, "env": _daemon.environment(),
-        }  # fmt: skip
-        request.update((k, v) for k, v in members.items() if v is not None)
-        return request
-
     def ping(self) -> dict[str, Any]:
         """Asks the daemon for its version.
 
         Returns:
             A dict with version, protocol_version, uptime_secs and pid.
+
+        Example:
+            >>> sorted(client.ping())
+            ['pid', 'protocol_version', 'uptime_secs', 'version']
         """
         self._fresh()
         ping = self._transport.json("GET", "/v1/ping")
@@ -214,6 +139,10 @@ class Client:
 
         Returns:
             The verdict: true if the output passed; its check() raises ValidationError otherwise.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, np.maximum(x, 0)).passed
+            True
         """
         header = {"dtype": None if dtype is None else dtype_text(dtype), "store": store}
         return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, header)
@@ -233,6 +162,12 @@ class Client:
             tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
             store: whether to store the verdict: all, failures or none.
             **kwargs: attributes of the operator, or arguments of the reference.
+
+        Example:
+            >>> case = client.get_test_case("relu", seed=3, dtypes=["float32"])
+            >>> output = np.maximum(case["inputs"]["input"], 0)
+            >>> client.submit_output("relu", case["inputs"], output, case["seed"]).passed
+            True
         """
         return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs, {"store": store})
 
@@ -285,6 +220,11 @@ class Client:
             tolerance: an object or dict with atol and rtol instead of the bound.
             store: whether to store a failure: failures or none. Gradients that pass are not stored.
             **attrs: attributes of the operator.
+
+        Example:
+            >>> grads = {"input": np.float32(x > 0)}
+            >>> client.check_gradients("relu", {"input": x}, np.ones_like(x), grads).passed
+            True
         """
         header = self._request(op=op_name, kwargs=texts(attrs) or None, store=store)
         if tolerance is not None:
@@ -312,6 +252,10 @@ class Client:
         Returns:
             A dict with passed, verdict, message and outputs: one dict per array with max_abs, max_rel, mismatched and
             the rest of the statistics. It is true if it passed, and its check() raises ValidationError otherwise.
+
+        Example:
+            >>> bool(client.compare(x, x + 1))
+            False
         """
         header: dict[str, Any] = {"errors": True} if errors else {}
         if tolerance is not None:
@@ -370,6 +314,7 @@ class Client:
         Example:
             >>> results = client.fuzz_op_client_side("softmax", run_op=lambda i: my_softmax(i["input"]))
             >>> print(f"Passed: {results.passed}/{results.total}")
+            Passed: 100/100
         """
         kernel = run_op or op_fn
         if kernel is None or (run_op is not None and op_fn is not None):
@@ -430,6 +375,10 @@ class Client:
 
         Returns:
             A dict with seed, inputs (arrays by name), shape, dtype, layout, and case, attrs, index.
+
+        Example:
+            >>> client.get_test_case("relu", seed=3, dtypes=["float16"], shapes={"H": [5]})["dtype"]
+            'float16'
         """
         return next(iter(self.get_test_batch(op_name, 1, seed, **options)))
 
@@ -451,6 +400,10 @@ class Client:
 
         Returns:
             A sequence of dicts as of get_test_case.
+
+        Example:
+            >>> [case["dtype"] for case in client.get_test_batch("relu", 2, seed=3, dtypes=["float32"])]
+            ['float32', 'float32']
         """
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs)
         if count < 1:
@@ -475,6 +428,10 @@ class Client:
             batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from; a dimension that the operator
                 has not is left out with a warning.
             dtypes, layouts, value_distribution, shapes, progress: as of fuzz_op_client_side.
+
+        Example:
+            >>> client.fuzz_op("configured_relu", seed=1, iterations=5).passed
+            5
         """
         dims = dict(shapes) if isinstance(shapes, Mapping) else {}
         for name, sizes in (("B", batch_sizes), ("S", seq_lengths), ("H", hidden_dims)):
@@ -520,15 +477,33 @@ class Client:
         return results
 
     def get_result(self, seed: int) -> ValidationResult | None:
-        """The newest stored result of a case, by its seed; None if there is none. A result that failed is false."""
+        """The newest stored result of a case, by its seed; None if there is none. A result that failed is false.
+
+        Example:
+            >>> found = client.validate_op("relu", {"input": x}, x + 1)
+            >>> client.get_result(found.seed).verdict
+            'fail'
+        """
         return next(iter(self._stored("/v1/results", {"seed": str(seed), "limit": 1})), None)
 
     def list_results(self, limit: int = 100) -> list[ValidationResult]:
-        """Stored results, newest first."""
+        """Stored results, newest first.
+
+        Example:
+            >>> len(client.list_results(limit=1))
+            1
+        """
         return self._stored("/v1/results", {"limit": limit})
 
     def list_failures(self, limit: int = 20, op_name: str | None = None) -> list[ValidationResult]:
-        """Stored failures, newest first."""
+        """Stored failures, newest first.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, x + 1).passed
+            False
+            >>> client.list_failures(limit=1)[0].op_name
+            'relu'
+        """
         return self._stored("/v1/failures", {"limit": limit, **({"op": op_name} if op_name else {})})
 
     def store_baseline(self, tag: str, *, stored: bool | None = None) -> dict[str, Any]:
@@ -538,6 +513,12 @@ class Client:
             tag: its name.
             stored: True: the latest verdict on each case of the project, of clients and of all runs. False: the newest
                 finished test or ci run. Default: True where this client has validated or fuzzed, else False.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, np.maximum(x, 0)).passed
+            True
+            >>> client.store_baseline("v1")["tag"]
+            'v1'
         """
         request = self._request(tag=tag, stored=self._judged if stored is None else stored)
         reply: dict[str, Any] = self._json("POST", "/v1/baselines", request)
@@ -549,6 +530,11 @@ class Client:
         Args:
             seed: seed of a stored case, or a case in one line.
             op_name: decides where a seed has cases of several operators.
+
+        Example:
+            >>> results = client.fuzz_op_client_side("relu", lambda i: i["input"] + 1, 5, seed=1)
+            >>> sorted(client.reproduce(results.smallest.case).inputs)
+            ['input']
         """
         target = {"case": seed} if isinstance(seed, str) and not seed.isdigit() else {"seed": str(seed)}
         request = self._request(op=op_name, **target)
@@ -589,6 +575,11 @@ class Client:
             case: the case in one line, as results have it.
             run_op: the kernel.
             framework, device, outputs, repeat, store: as of fuzz_op_client_side.
+
+        Example:
+            >>> case = client.get_test_case("relu", seed=3)["case"]
+            >>> client.replay(case, lambda i: np.maximum(i["input"], 0)).passed
+            True
         """
         from .session import replayed  # it needs a client itself
 
@@ -611,6 +602,11 @@ class Client:
             run_op: the kernel, where only this process can run it; framework and device as of fuzz_op_client_side.
                 Sizes, attributes, layouts and types are then made simpler, single values are not.
             store: whether to store the verdict on the simplest case, with run_op: all, failures or none.
+
+        Example:
+            >>> case = client.get_test_case("softmax", seed=3, dtypes=["float32"], value_distribution="normal")["case"]
+            >>> client.minimize(case, run_op=lambda i: my_softmax(i) * 2).minimized_shape
+            (1, 1, 1)
         """
         by_text = isinstance(seed, str) and not seed.isdigit()
         if run_op is not None:
@@ -659,6 +655,10 @@ class Client:
 
         Raises:
             ClientError: the tolerance would accept zeros for most values: candidate or reference is wrong.
+
+        Example:
+            >>> [fit["dtype"] for fit in client.calibrate("configured_relu", "float32", 40)]  # doctest: +SKIP
+            ['float32']
         """
         request = self._request(
             op=op_name, dtype=None if dtype is None else dtype_text(dtype), iterations=iterations,
@@ -679,6 +679,11 @@ class Client:
                 Without bins atol alone is fitted.
             percentile: of the errors.
             factor: what it is multiplied by.
+
+        Example:
+            >>> samples = [{"max_abs": 1e-6 * k, "max_want": 1.0} for k in range(1, 41)]
+            >>> client.fit_tolerance("float32", samples)["atol"] < 1e-4
+            True
         """
         body = {"dtype": dtype_text(dtype), "percentile": percentile, "factor": factor,
                 "samples": [{k: s[k] for k in ("max_abs", "max_want", "bins") if k in s} for s in samples]}  # fmt: skip
@@ -736,6 +741,13 @@ class Client:
 
         Raises:
             ClientError: the launch does not fit the kernel, or the text is no PTX.
+
+        Example:
+            >>> y = np.zeros(4, np.float32)
+            >>> client.emulate(PTX, grid=1, block=4, args=[y]).check().status
+            'passed'
+            >>> y
+            array([1., 1., 1., 1.], dtype=float32)
         """
         options = {"entry": entry, "dynamic_shared": shared, "checks": checks, "schedules": schedules, "budget": budget,
                    "counters": counters, "arch": arch, "sfu": sfu, "contract": contract,
@@ -759,6 +771,9 @@ class Client:
             arch: what it is compiled for.
             flags: further arguments of the compiler.
             compiler: "nvcc" or "clang".
+
+        Example:
+            >>> ptx = client.compile_cuda("__global__ void f() {}")  # doctest: +SKIP
         """
         body = {
             **_launch.source_of(source), "arch": arch, "flags": list(flags), "compiler": compiler or "",
@@ -785,6 +800,10 @@ class Client:
 
         Raises:
             ClientError: the text is no PTX; the message has line and column.
+
+        Example:
+            >>> client.lint_kernel(PTX)[0]["metrics"]["instruction_mix"]["branch"]
+            1
         """
         body = self._request(ptx=ptx_content, kernel=kernel_name)
         return _lint.lint_results(self._json("POST", "/v1/lint", body))

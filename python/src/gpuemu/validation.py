@@ -77,7 +77,7 @@ def validate_op(
         ValidationError: the output is wrong, could not be judged, or was never set.
 
     Example:
-        >>> with validate_op("softmax", inputs={"logits": x}) as ctx:
+        >>> with validate_op("softmax", inputs={"input": x}) as ctx:
         ...     ctx.set_output(my_softmax(x))
         >>> assert ctx.result.passed
     """
@@ -164,8 +164,8 @@ def validate(
         ValidationError: an output is wrong, or no call was checked inside the block.
 
     Example:
-        >>> with validate(client, module):
-        ...     output = module(x)
+        >>> with validate(client, my_tanh, lambda x: np.tanh(x.astype(np.float64))) as checked:
+        ...     output = checked(x)
     """
     wanted = None if dtype is None else dtype_text(dtype)
     right = _reference_of(model, reference, None if reference_dtype is None else dtype_text(reference_dtype))

@@ -134,6 +134,7 @@ def validate_pytorch(
         ValidationError: the output or a gradient is wrong.
 
     Example:
+        >>> x = torch.randn(3, 4, requires_grad=True)
         >>> with validate_pytorch(client, "relu", {"input": x}, check_backward=True) as ctx:
         ...     ctx["output"] = my_relu(x)
     """
@@ -326,6 +327,10 @@ def fuzz_pytorch_op(
     Returns:
         A dict with total, passed, failed, forward_failures, backward_failures, backward_not_run, not_run, undecided
         and seed. It is true if the run is green, backward passes included; its check() raises otherwise.
+
+    Example:
+        >>> bool(fuzz_pytorch_op(client, "relu", lambda input: input.relu(), 5, dtypes=["float32"]))
+        True
     """
     adapter = PyTorchAdapter()
     option = tolerance_option(atol, rtol)

@@ -176,6 +176,7 @@ def validate_tensorflow(
         ValidationError: the output or a gradient is wrong.
 
     Example:
+        >>> x = tf.constant([-1.0, 2.0])
         >>> with validate_tensorflow(client, "relu", {"input": x}, check_gradient=True) as ctx:
         ...     ctx["output"] = my_relu(x)
     """
