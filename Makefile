@@ -24,7 +24,7 @@ TIMEOUT     ?= 15m
 PACKAGES    ?= 4
 STEP        := sh tools/step.sh
 PYVENV      := .cache/python-venv
-PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7
+PYTESTS     := pytest==9.2.0 pytest-xdist==3.8.0 pytest-rerunfailures==16.7 hypothesis==6.170.15
 TRITON      := triton==3.6.0 numpy pytest==9.2.0 ml_dtypes==0.5.4
 TRITONS     := 3.2.0 3.3.1 3.4.0 3.5.1 3.6.0 3.7.1 3.8.0 3.9.0
 TRITON_WORK ?= .cache/triton-versions/work
@@ -32,7 +32,17 @@ FRAMEWORKS  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 onnx==1.23.2 onnxruntim
 FRAMEWORKFLAGS ?=
 NVCC        := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
 	nvidia-cuda-cccl==13.0.85
-PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 ruff==0.17.4 hatchling==1.33.0
+# Python and NumPy versions of make python-versions; the oldest Python has a pytest of its own, the two oldest have no
+# Hypothesis.
+OLDPYTESTS  := :pytest==8.4.2:pytest-xdist==3.8.0
+MIDPYTESTS  := :pytest==9.2.0:pytest-xdist==3.8.0
+NEWPYTESTS  := :pytest==9.2.0:pytest-xdist==3.8.0:hypothesis==6.170.15
+PYVERSIONS  := 3.9:1.26.4$(OLDPYTESTS) 3.9:2.0.2$(OLDPYTESTS) 3.10:1.26.4$(MIDPYTESTS) 3.10:2.2.6$(MIDPYTESTS) \
+	3.11:1.26.4$(NEWPYTESTS) 3.11:2.4.6$(NEWPYTESTS) 3.12:1.26.4$(NEWPYTESTS) 3.12:2.5.5$(NEWPYTESTS) \
+	3.13:2.5.5$(NEWPYTESTS) 3.14:2.5.5$(NEWPYTESTS)
+PYVERSIONTESTS := $(addprefix python/tests/test_,arrays.py batches.py calling.py fuzz.py fuzz_op.py guard.py kernels.py \
+	parts.py pytest_plugin.py results.py rng.py strategies.py tolerances.py validation.py)
+PYPACKAGES  := numpy==2.4.6 ml_dtypes==0.5.4 jax==0.10.2 $(PYTESTS) mypy==2.4.1 pyright==1.1.414 nbclient==0.11.0 ipykernel==7.4.0 ruff==0.17.4 hatchling==1.33.0
 
 # The toolchain on PATH is the one that is used: no silent download of another.
 export GOTOOLCHAIN := local
@@ -47,7 +57,7 @@ QUICKPACKAGES := diag dtype libm rng tensor gemm opspec compare gen invariant sh
 QUICKPYTHON := python/tests/test_arrays.py python/tests/test_rng.py python/tests/test_tolerances.py \
 	python/tests/test_validation.py
 
-.PHONY: all test quick test-all setup check unit race v3 purego python package test-torch test-tensorflow test-triton \
+.PHONY: all test quick test-all setup check unit race v3 purego python package test-torch test-tensorflow test-triton python-versions \
 	frameworks device fuzz-quick fuzz soak soak-parsers soak-rows soak-emulator soak-store soak-crashes soak-launches evidence \
 	evidence-vacuity evidence-faults \
 	evidence-detection picture bench fixtures corpus triton-versions demo example \
@@ -71,8 +81,8 @@ quick: build
 	@$(STEP) "pytest, numpy alone" .cache/numpy-venv/bin/python -m pytest -q -n 2 $(QUICKPYTHON)
 	@echo "make quick: ok"
 
-# make test, then what needs large installs: Triton, TensorFlow and Debian's python3-torch.
-test-all: test test-triton test-torch test-tensorflow
+# make test, then what needs large installs: Triton, TensorFlow, Debian's python3-torch, and every version of Python.
+test-all: test test-triton test-torch test-tensorflow python-versions
 	@echo "make test-all: ok"
 
 setup:
@@ -83,8 +93,8 @@ setup:
 	@$(STEP) "python with numpy" sh tools/setup-python.sh
 	@$(STEP) "published client" sh tools/setup-published.sh
 	@$(STEP) "pytest-gpu-proof 0.1.0" sh tools/setup-original.sh
-	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist numpy==2.4.6 $(PYTESTS)
-	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling $(PYPACKAGES)
+	@$(STEP) "python with numpy alone" sh tools/setup-venv.sh .cache/numpy-venv numpy,pytest,xdist,hypothesis numpy==2.4.6 $(PYTESTS)
+	@$(STEP) "python with JAX and tools" sh tools/setup-venv.sh $(PYVENV) numpy,ml_dtypes,jax,pytest,mypy,hatchling,hypothesis,pyright,nbclient,ipykernel $(PYPACKAGES)
 
 $(STATICCHECK):
 	@mkdir -p $(TOOLS)
@@ -152,6 +162,13 @@ test-tensorflow: build
 	@$(STEP) "python with TensorFlow" sh tools/setup-venv.sh .cache/tensorflow-venv tensorflow,pytest tensorflow-cpu==2.21.0 \
 		pytest==9.2.0 ml_dtypes==0.5.4
 	@$(STEP) "pytest with TensorFlow" .cache/tensorflow-venv/bin/python -m pytest -q python
+
+# The tests that need no framework, with Python 3.9 to 3.14 and NumPy 1.26 and 2.x; the record is
+# docs/evidence/python-versions.md. Interpreters are those of PATH and pyenv, and uv's; a version that cannot be had is a row
+# that says so.
+python-versions: build
+	@$(STEP) "uv" sh tools/setup-venv.sh .cache/uv-venv uv uv==0.13.8
+	@TESTS="$(PYVERSIONTESTS)" FLAGS="-n 2" sh tools/python-versions.sh docs/evidence/python-versions.md $(PYVERSIONS)
 
 # CPU kernels of PyTorch (Debian's python3-torch), JAX and onnxruntime through the client, every op that they have; the
 # record is docs/evidence/cpu-frameworks.md. About half an hour; FRAMEWORKFLAGS="--cases 5" is faster.

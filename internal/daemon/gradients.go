@@ -103,6 +103,9 @@ func (s *Server) gradients(w http.ResponseWriter, r *http.Request) error {
 		}
 		g := campaign.Gradients{Op: h.Op, Case: h.Case, Attrs: h.Kwargs, Inputs: tensors[inputPrefix],
 			Outputs: tensors[gradOutputPrefix], Grads: tensors[gradsPrefix], Tolerance: tolerance(h.Tolerance)}
+		if g.Store, err = storedBy(h.Store); err != nil {
+			return err
+		}
 		if g.Op == "" && g.Case != "" {
 			c, err := opspec.ParseCase(g.Case)
 			if err != nil {

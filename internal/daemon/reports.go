@@ -355,7 +355,12 @@ func (s *Server) saveBaseline(ctx context.Context, req *wire.BaselineRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	src, err := s.comparable(ctx, p, req.Campaign, kernels.Total > 0)
+	var src *source
+	if req.Stored && req.Campaign == "" {
+		src, err = s.storedSource(ctx, p, &wire.ReportRequest{Format: "json"})
+	} else {
+		src, err = s.comparable(ctx, p, req.Campaign, kernels.Total > 0)
+	}
 	if diag.CodeOf(err) == NoCampaign && len(kernels.Unread) > 0 {
 		return nil, kernels.Unread[0].Err // it keeps the kernels from being the baseline, which would need no campaign
 	}

@@ -136,10 +136,12 @@ type Event struct {
 
 // BaselineRequest stores the latest results and artifact metrics of a project under a tag.
 type BaselineRequest struct {
-	Config   string      `json:"config,omitempty"`
-	Tag      string      `json:"tag"`
-	Campaign string      `json:"campaign,omitempty"` // "": the last complete one
-	Env      Environment `json:"env,omitzero"`       // of the caller: that of compilers
+	Config   string `json:"config,omitempty"`
+	Tag      string `json:"tag"`
+	Campaign string `json:"campaign,omitempty"` // "": the last complete one
+	// Stored takes the latest verdict on each case instead, of clients and of all campaigns.
+	Stored bool        `json:"stored,omitempty"`
+	Env    Environment `json:"env,omitzero"` // of the caller: that of compilers
 }
 
 // BaselineReply says what a baseline holds.

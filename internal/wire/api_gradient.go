@@ -15,6 +15,7 @@ type GradientsHeader struct {
 	Python    string            `json:"python,omitempty"`
 	Env       Environment       `json:"env,omitzero"`
 	Tolerance *CaseTolerance    `json:"tolerance,omitempty"` // instead of the bound of honest code
+	Store     string            `json:"store,omitempty"`     // all, failures or none; "", all: failures
 }
 
 // CompareHeader comes with tensors to compare: got/NAME with want/NAME.

@@ -541,6 +541,7 @@ def test_003_lint_kernel(client: Client) -> None:
     assert result["kernel_name"] == "scale" and result["passed"] is False and result["timestamp"]
     metrics = result["metrics"]
     assert metrics["local_memory_bytes"] == 16 and metrics["instruction_count"] == 5
+    assert sum(metrics["instruction_mix"].values()) == 5, metrics["instruction_mix"]
     assert metrics["register_count"] > 0 and "register_count" in metrics["estimated"]
     assert metrics["spill_count"] is None and metrics["source"] == "ptx"
     errors = [v for v in result["violations"] if v["severity"] == "error"]

@@ -527,7 +527,7 @@ def test_outputs_that_are_read_before_they_are_written(client: Client) -> None:
          "RuntimeError: CUDA error: device-side assert triggered"),
         (RuntimeError("\nwhat happened\nadvice"), "RuntimeError: what happened"),
         (ValueError("at 3:4:\nx = y\n    ^\nNameError('y')"), "ValueError: at 3:4: NameError('y')"),
-        (SyntaxError("invalid syntax", ("a/k.py", 7, 3, "x = (", 7, 4)), "SyntaxError: invalid syntax (k.py, line 7)"),
+        (SyntaxError("invalid syntax", ("a/k.py", 7, 3, "x = (")), "SyntaxError: invalid syntax (k.py, line 7)"),
         (KeyError(), "KeyError"),
         (ValueError("x" * 600), "ValueError: " + "x" * 488 + "..."),
     ],

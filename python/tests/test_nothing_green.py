@@ -23,7 +23,7 @@ from gpuemu.results import ValidationResult
 Array = np.ndarray[Any, Any]
 MODULES = ["gpuemu", "gpuemu.validate", "gpuemu.kernels", "gpuemu.tolerances", "gpuemu.frameworks",
            "gpuemu.frameworks.base", "gpuemu.frameworks.pytorch", "gpuemu.frameworks.jax",
-           "gpuemu.frameworks.tensorflow"]  # fmt: skip
+           "gpuemu.frameworks.tensorflow", "gpuemu.strategies"]  # fmt: skip
 X = np.linspace(-3, 3, 24, dtype=np.float32).reshape(2, 3, 4)
 FEW: dict[str, Any] = {"iterations": 4, "seed": 1, "dtypes": ["float32"], "value_distribution": "normal"}
 
@@ -186,6 +186,20 @@ def fitted(client: Client) -> bool:
     return True
 
 
+def by_hypothesis(client: Client, draw: str) -> bool:
+    hypothesis = pytest.importorskip("hypothesis", reason="Hypothesis is not installed")
+    from gpuemu import strategies
+
+    @hypothesis.settings(max_examples=5, database=None, deadline=None)
+    @hypothesis.given(drawn=getattr(strategies, draw)("relu", client=client, dtypes=["float32"]))
+    def test(drawn: Any) -> None:
+        inputs = drawn["inputs"] if draw == "cases" else drawn
+        client.validate_op("relu", inputs, wrong(inputs), store="none").check()
+
+    test()
+    return True
+
+
 def linted(client: Client) -> Any:
     return client.lint_kernel(OVER.replace("  .reg .f32", "  .local .align 4 .b8 depot[16];\n  .reg .f32"))
 
@@ -230,11 +244,15 @@ JUDGES: dict[str, list[Callable[[Client], Any]]] = {
     "gpuemu.cuda_kernel": [emulated_kernel],
     "gpuemu.SeededFuzzer": [fuzzer, lambda c: fuzzer(c).check()],
     "gpuemu.kernels.pybind_kernel": [pybind],
+    "gpuemu.strategies.cases": [lambda c: by_hypothesis(c, "cases")],
+    "gpuemu.strategies.arrays": [lambda c: by_hypothesis(c, "arrays")],
 }  # fmt: skip
 
 DATA = "data that other functions return or take"
 QUIET = {
-    "gpuemu.Client": "its methods judge", "gpuemu.op": "test_pytest_plugin.py: a wrong kernel fails case by case",
+    "gpuemu.Client": "its methods judge", "gpuemu.AsyncClient": "runs the methods of Client (test_concurrency.py)",
+    "gpuemu.op": "test_pytest_plugin.py: a wrong kernel fails case by case",
+    "gpuemu.strategies": "a module, whose functions are listed",
     **dict.fromkeys(["gpuemu.ClientError", "gpuemu.ConnectionFailed", "gpuemu.EmulationError",
                      "gpuemu.ValidationError"], "an error"),
     **dict.fromkeys(["gpuemu.EmulationFinding", "gpuemu.EmulationResult", "gpuemu.FuzzConfig", "gpuemu.FuzzResults",

@@ -45,6 +45,8 @@ def require(name: str) -> None:
         pytest.skip(f"the page is about {FRAMEWORKS[name]}, which is not installed")
     if name == "emulator" and not any(map(shutil.which, COMPILERS)):
         pytest.skip("the page compiles CUDA C++, and there is neither nvcc nor clang")
+    if name == "pytest" and importlib.util.find_spec("hypothesis") is None:
+        pytest.skip("the page has strategies of Hypothesis, which is not installed")
     if name == "cuda" and shutil.which("cc") is None:
         pytest.skip("the page compiles C, and there is no cc")
 
@@ -90,11 +92,12 @@ def test_blocks_for_a_gpu_run(name: str, tmp_path: Path, monkeypatch: pytest.Mon
         exec(compiled(PAGES[name], line, text), namespace)
 
 
-@pytest.mark.parametrize(("name", "tests"), [("pytest", 30), ("README", 50)])
+@pytest.mark.parametrize(("name", "tests"), [("pytest", 41), ("README", 50)])
 @pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
 def test_decorated_kernels_pass(
     name: str, tests: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # fmt: skip
+    require(name)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # where the package is installed, too
     pytester.makepyfile(test_page="\n".join(text for _, text in blocks(PAGES[name], gpu=False)))
     pytester.runpytest_inprocess("-p", "gpuemu.pytest_plugin", "-q").assert_outcomes(passed=tests)
@@ -110,8 +113,8 @@ def test_links_of_the_pages() -> None:
 
 # ---- api.md ----------------------------------------------------------------------------------------------------------
 
-MODULES = ["gpuemu", "gpuemu.kernels", "gpuemu.tolerances", "gpuemu.frameworks", "gpuemu.frameworks.pytorch",
-           "gpuemu.frameworks.jax", "gpuemu.frameworks.tensorflow"]  # fmt: skip
+MODULES = ["gpuemu", "gpuemu.kernels", "gpuemu.strategies", "gpuemu.tolerances", "gpuemu.frameworks",
+           "gpuemu.frameworks.pytorch", "gpuemu.frameworks.jax", "gpuemu.frameworks.tensorflow"]  # fmt: skip
 HEAD = """# Names of the package
 
 Everything that is public, with the first sentence of its documentation; `help(NAME)` has the rest. This page is

@@ -338,15 +338,117 @@ def test_log():
     result.assert_outcomes(passed=3, xfailed=2, skipped=2)
 
 
-def test_parametrize_beside_it_is_refused(run: Any) -> None:
+def test_parametrize_and_fixtures(run: Any) -> None:
     result = run("""
-@pytest.mark.parametrize("n", [1, 2])
-@gpuemu.op("relu")
-def test_relu(inputs, n):
+@pytest.fixture
+def half():
+    return np.float32(0.5)
+
+@pytest.mark.parametrize("factor", [2, 3], ids=["two", "three"])
+@gpuemu.op("relu", iterations=3, **QUICK)
+def test_relu(inputs, factor, half, tmp_path):
+    assert tmp_path.is_dir()
+    return relu(inputs["input"]) * half * np.float32(factor)
+
+@pytest.mark.parametrize(("m", "k"), [(1, 1)])
+class TestProducts:
+    @gpuemu.op("matmul", iterations=2, dtypes=["float32"], value_distribution="normal")
+    def test_matmul(self, a, b, m, half, k):
+        return (a.astype(np.float64) @ b * m * k).astype(np.float32)
+""")
+    result.assert_outcomes(passed=3 + 2, failed=3)
+    text = result.stdout.str()
+    assert re.search(r"^PASSED test_of_a_user.py::test_relu\[two-case2\]", text, re.M)
+    found = re.search(r"^replay: pytest '.*::test_relu\[three-case0\]' --gpuemu-case '(.*)'$", text, re.M)
+    assert found and "float32[1,1," in found[1], text
+
+
+def test_the_replay_of_a_variant_runs_it_alone(run: Any) -> None:
+    tests = """
+@pytest.mark.parametrize("factor", [1, 3])
+@gpuemu.op("relu", iterations=3, **QUICK)
+def test_relu(inputs, factor):
+    return relu(inputs["input"]) * np.float32(factor)
+"""
+    text = run(tests).stdout.str()
+    found = re.search(r"^replay: pytest '(.*)' --gpuemu-case '(.*)'$", text, re.M)
+    assert found
+    alone = run(tests, found[1], "--gpuemu-case", found[2])
+    alone.assert_outcomes(failed=1)
+
+
+def test_an_op_of_the_file_alone(run: Any) -> None:
+    tests = """
+SCHEMA = {"dims": [{"name": "N", "candidates": [1, 5, 8]}], "inputs": [{"name": "x", "dims": ["N"]}],
+          "output": {"name": "y", "dims": ["N"]}}
+OWN = {"op_schema": SCHEMA, "iterations": 4, "dtypes": ["float32"], "reference": lambda x: x * 2,
+       "value_distribution": "normal"}
+
+@gpuemu.op("twice", **OWN)
+def test_right(x):
+    return x + x
+
+@gpuemu.op("twice", **OWN)
+def test_wrong(inputs):
+    return inputs["x"]
+
+@gpuemu.op("twice", tolerance={"rtol": 1e-2}, **OWN)
+def test_tolerance(x):
+    return x * np.float32(2.002)
+
+@gpuemu.op("twice", **OWN)
+def test_no_tolerance(x):
+    return x * np.float32(2.002)
+"""
+    result = run(tests)
+    result.assert_outcomes(passed=8, failed=8)
+    text = result.stdout.str()
+    assert "twice: fail (mismatch)" in text
+    replay = re.search(r"^replay: pytest (.*::test_wrong) --gpuemu-case '(.*)'$", text, re.M)
+    assert replay and ":normal seed=" in replay[2], "a case that makes its inputs again"
+    run(tests, replay[1], "--gpuemu-case", replay[2]).assert_outcomes(failed=1)
+
+
+def test_gradients(run: Any) -> None:
+    pytest.importorskip("jax", reason="JAX is not installed")
+    result = run("""
+import jax
+
+@jax.custom_vjp
+def wrong(x):
+    return jax.nn.relu(x)
+
+wrong.defvjp(lambda x: (jax.nn.relu(x), x), lambda x, g: (2 * g,))
+
+@gpuemu.op("relu", iterations=3, grad=True, framework="jax", **QUICK)
+def test_right(inputs):
+    return jax.nn.relu(inputs["input"])
+
+@gpuemu.op("relu", iterations=3, grad=True, framework="jax", **QUICK)
+def test_wrong(inputs):
+    return wrong(inputs["input"])
+
+@gpuemu.op("relu", iterations=1, grad=True, **QUICK)
+def test_numpy(inputs):
     return relu(inputs["input"])
 """)
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*test_relu: @pytest.mark.parametrize and @gpuemu.op do not go together*"])
+    result.assert_outcomes(passed=3, failed=4)
+    text = result.stdout.str()
+    assert "relu: fail (gradient)" in text
+    assert re.search(r"grad/input\[\d+,\d+,\d+\]: got [-0-9.e+]+, want [-0-9.e+]+ within", text), text
+    assert re.search(r"simplest case that fails in the same way: relu .*float32\[1,1,1\]", text)
+    assert "gpuemu: grad=True: functions of numpy have no gradients" in text
+    with pytest.raises(ValueError, match="grad=True needs a function of torch, jax or tensorflow"):
+        gpuemu.op("relu", grad=True, framework="numpy")
+
+
+def test_nothing_is_stored_where_that_is_asked_for(run: Any, client: Client) -> None:
+    run("""
+@gpuemu.op("silu", iterations=3, seed=9231, store="none", **QUICK)
+def test_it(inputs):
+    return inputs["input"]
+""", "--gpuemu-minimize=0").assert_outcomes(failed=3)
+    assert not any(result.op_name == "silu" for result in client.list_failures(1000))
 
 
 def test_a_decorated_function_is_called_as_ever() -> None:
@@ -419,6 +521,13 @@ WRONG_USES = {
                   "*test_it: @gpuemu.op('relu') calls it as test_it(inputs), *write def test_it(inputs)"),
     "no outputs": ('@gpuemu.op("relu", outputs="allocated")\ndef test_it(inputs):\n    pass\n',
                    "*calls it as test_it(inputs, outputs), *write def test_it(inputs, outputs)"),
+    "unknown argument": ('@gpuemu.op("leaky_relu")\ndef test_it(inputs, alhpa):\n    pass\n',
+                         "*the parameter alhpa is no fixture, *no attribute of leaky_relu"),
+    "unknown argument by name": ('@gpuemu.op("relu")\ndef test_it(input, aplha):\n    pass\n',
+                                 "*the parameter aplha is no fixture, *no attribute of relu"),
+    "two values": ('@pytest.fixture\ndef alpha():\n    return 1\n@gpuemu.op("leaky_relu")\n'
+                   'def test_it(inputs, alpha):\n    pass\n',
+                   "*alpha is an argument of leaky_relu as well as a fixture*"),
     "no self": ('class TestIt:\n    @gpuemu.op("relu")\n    def test_it(inputs):\n        pass\n',
                 "*calls it as test_it(inputs), *write def test_it(self, inputs)"),
 }  # fmt: skip

@@ -11,9 +11,11 @@ Example:
 
 from __future__ import annotations
 
+from . import strategies
 from ._cuda import CudaKernel, cuda_kernel
 from ._triton import emulated_triton
 from ._version import __version__
+from .aio import AsyncClient
 from .client import Client
 from .emulation import EmulationError, EmulationFinding, EmulationResult
 from .frameworks._toplevel import get_jax_adapter, get_pytorch_adapter, get_tensorflow_adapter
@@ -45,6 +47,7 @@ from .tolerances import ToleranceConfig, ToleranceProfile, calibrate_tolerance, 
 from .validate import ValidationError, validate, validate_op  # the module first: its name becomes the function
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "ClientError",
     "ConnectionFailed",
@@ -84,6 +87,7 @@ __all__ = [
     "get_tensorflow_adapter",
     "op",
     "raw_kernel",
+    "strategies",
     "triton_kernel",
     "validate",
     "validate_op",

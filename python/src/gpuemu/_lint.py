@@ -53,6 +53,7 @@ def _metrics(m: dict[str, Any]) -> dict[str, Any]:
     out["spill_count"] = sum(spills) if len(spills) == 2 else None
     codes = [m[c] for c in ("sass_code", "ptx_code") if c in m]
     out["instruction_count"] = codes[0]["total"] if codes else None
+    out["instruction_mix"] = dict(codes[0]["classes"]) if codes else None
     out["patterns_found"] = [p for c in reversed(codes) for p in c.get("patterns", [])]
     out["source"] = "+".join(s["kind"] for s in m["sources"])
     out["arch"] = m.get("arch", "")

@@ -7,10 +7,10 @@ from typing import Any, Optional
 
 import numpy as np
 
-from . import _parts
+from . import _calling, _parts
 from ._case import Case, Execution
-from .arrays import Arrays, to_numpy
-from .guard import call_attrs
+from .arrays import to_numpy
+from .guard import Guard
 from .results import ClientError, ValidationResult
 
 OnCase = Callable[[Case, dict[str, Any], Optional[dict[str, Any]], ValidationResult], None]
@@ -29,15 +29,16 @@ def named(value: Any, default: str) -> dict[str, np.ndarray[Any, Any]]:
 
 def reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, np.ndarray[Any, Any]]]:
     """A reference of the caller's as a function of a case: it gets float64, and the attributes that it takes."""
-    takes = call_attrs(reference)
+    kept: list[Callable[..., Any]] = []  # as a function of a dict, once the names of inputs are known
 
     def hook(case: Case) -> dict[str, np.ndarray[Any, Any]]:
         inputs = {}
         for view in case.inputs:
             array = _parts.array_of(view)
             inputs[view.name] = array.astype(np.float64) if "float" in view.dtype else array
-        attrs = {k: v for k, v in case.attrs.items() if takes is None or k in takes}
-        values = reference(inputs, **attrs)
+        if not kept:
+            kept.append(_calling.bound(reference, inputs))
+        values = kept[0](inputs, **case.attrs)
         if values is None:
             raise ClientError("the reference returned None", hint="return an array, a tuple of them or a dict")
         specs = case.outputs or []
@@ -55,10 +56,11 @@ def reference_hook(reference: Callable[..., Any]) -> Callable[[Case], dict[str, 
     return hook
 
 
-def case_hook(where: Arrays, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
-    """What is called after each verdict, as a function of what the loop has."""
+def case_hook(guard: Guard, on_case: OnCase) -> Callable[[Case, Execution, ValidationResult], None]:
+    """What calls on_case after a verdict, with fresh inputs."""
 
     def hook(case: Case, done: Execution, result: ValidationResult) -> None:
+        where = guard.arrays
         inputs = {
             v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
         }

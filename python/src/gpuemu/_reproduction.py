@@ -3,7 +3,8 @@ the engine says of a case that it made again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -139,3 +140,25 @@ def not_run(case: str) -> ValidationResult:
                               message="only the client can execute this operator")  # fmt: skip
     result.repro_info = reproduction_info(result)
     return result
+
+
+def drop_unknown(client: Client, request: dict[str, Any], op_name: str, given: Collection[str]) -> None:
+    """Leaves the published sizes of dimensions that an operator has not out of a request, and says so.
+
+    given: dimensions that the caller named himself; one that the operator has not is an error of the engine.
+    """
+    dims: dict[str, Any] = request.get("dims") or {}
+    names = [name for name in DIMS if name in dims and name not in given]
+    if not names:
+        return
+    text = client.get_test_case(op_name, 1)["case"]
+    word = next((w for w in text.split() if w.startswith("dims=")), "dims=")
+    known = [dim.partition(":")[0] for dim in word[len("dims=") :].split(",")]
+    for name in [n for n in names if n not in known]:
+        del dims[name]
+        warnings.warn(
+            f"{op_name} has no dimension {name}, {DIMS[name]} is ignored; it has {', '.join(known)}: "
+            f"shapes={{{known[0]!r}: [...]}} gives their sizes", stacklevel=4,
+        )  # fmt: skip
+    if not dims:
+        del request["dims"]

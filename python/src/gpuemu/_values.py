@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _parts
-from .arrays import numpy_dtype
+from .arrays import dtype_text, numpy_dtype
 from .rng import SeededRng
 
 Array = np.ndarray[Any, Any]
@@ -20,13 +20,8 @@ DTYPES = tuple(_parts.FORMATS)
 
 
 def check_dtype(dtype: Any) -> str:
-    """The name of a data type given by name, numpy dtype or scalar type. ValueError where there is no such type."""
-    if isinstance(dtype, str) and dtype in DTYPES:
-        return dtype
-    try:
-        name = str(np.dtype(dtype).name)
-    except TypeError:
-        name = str(dtype)
+    """The name of a data type given by name, or as a framework has it. ValueError where there is no such type."""
+    name = dtype_text(dtype)
     if name not in DTYPES:
         raise ValueError(f"unknown dtype {dtype!r}: known are {', '.join(DTYPES)}")
     return name

@@ -76,6 +76,23 @@ def name_of(dtype: np.dtype[Any]) -> str | None:
     return _names[dtype]
 
 
+def dtype_text(dtype: object) -> str:
+    """The engine's name of a data type: given by name, or as numpy, torch, jax or tensorflow have it, or Python.
+
+    What no engine has a name for stays as it is written, for the message that refuses it.
+    """
+    if isinstance(dtype, str):
+        short = dtype.rpartition(".")[2]
+        return short if short in ITEM_SIZES else dtype
+    if isinstance(dtype, type):  # numpy.float32, jax.numpy.float32, ml_dtypes.bfloat16, float
+        with contextlib.suppress(TypeError):
+            name: str = np.dtype(dtype).name
+            return name if name in ITEM_SIZES else str(dtype)
+    inner = getattr(dtype, "dtype", dtype)
+    text = str(getattr(inner, "name", None) or inner).rpartition(".")[2]
+    return text if text in ITEM_SIZES else str(dtype)
+
+
 def aligned_bytes(size: int) -> NDArray:
     """Fresh bytes on the host, not initialised, aligned to ALIGNMENT."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
@@ -121,7 +138,7 @@ def _torch_to_numpy(torch: Any, tensor: Any) -> NDArray:
     return np.array(array, order="C") if on_host else array
 
 
-def _torch_from_numpy(torch: Any, array: NDArray) -> Any:
+def torch_from_numpy(torch: Any, array: NDArray) -> Any:
     """A tensor on the memory of the array."""
     if min(array.strides, default=0) < 0:
         array = array.copy()  # torch has no negative strides
@@ -448,7 +465,7 @@ def array_class() -> type[NDArray]:
 
 def _as_tensors(value: Any) -> Any:
     if isinstance(value, np.ndarray):
-        return _torch_from_numpy(sys.modules["torch"], value)
+        return torch_from_numpy(sys.modules["torch"], value)
     if type(value) in (tuple, list):
         return type(value)(_as_tensors(v) for v in value)
     if type(value) is dict:

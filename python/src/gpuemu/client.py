@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,12 +14,12 @@ import numpy as np
 from . import _daemon, _fuzzing, _launch, _lint, _parts, _reproduction
 from ._batches import CaseInputs, TestBatch
 from ._case import Case
-from ._http import Transport
+from ._connection import PROTOCOL_VERSION, Connection
+from ._options import dtype_names, listed, seed_by_name, tolerance_of
 from ._outputs import OnCase, case_hook, named, reference_hook
-from ._parts import texts, tolerance_of
+from ._parts import texts
 from ._progress import Progress
-from ._shared import Reserve
-from .arrays import arrays, numpy_dtype, to_numpy
+from .arrays import arrays, dtype_text, numpy_dtype, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard
 from .results import (
@@ -37,7 +35,6 @@ from .results import (
 )
 from .rng import default_seed
 
-PROTOCOL_VERSION = 2  # of the HTTP API
 __all__ = [
     "PROTOCOL_VERSION", "Client", "ClientError", "ConnectionFailed", "FuzzResults", "MinimizeResult", "ReproduceResult",
     "ReproductionInfo", "TestBatch", "ValidationResult",
@@ -46,12 +43,13 @@ __all__ = [
 Schema = Mapping[str, Any]
 
 
-class Client:
+class Client(Connection):
     """A client of the gpuemu daemon, which it starts if none runs.
 
-    It may be used by several threads, and as a context manager. Operators are those of the catalogue (`gpuemu ops`) and
-    those of the project's gpuemu.toml: that of the working directory or, inside a repository or your home directory,
-    the nearest one above it, up to the root of the repository or the home directory.
+    It may be used by several threads at once, and as a context manager; close() ends requests that run in other
+    threads. Results and batches belong to the thread that made them. Operators are those of the catalogue
+    (`gpuemu ops`) and those of the project's gpuemu.toml: that of the working directory or, inside a repository or your
+    home directory, the nearest one above it, up to the root of the repository or the home directory.
 
     Args:
         socket_path: socket of the daemon; default GPUEMU_SOCKET, or gpuemu.sock in GPUEMU_HOME (~/.gpuemu).
@@ -72,17 +70,7 @@ class Client:
         self, socket_path: str | None = None, timeout_ms: int = 30000, *, config: str | None = None, start: bool = True,
         daemon: bool | None = None,
     ) -> None:  # fmt: skip
-        if daemon is None:
-            daemon = socket_path is not None or not _daemon.no_daemon()
-        self._named = socket_path is not None
-        self._own = not daemon
-        self._transport = Transport(socket_path or _daemon.default_socket(), timeout_ms / 1000)
-        self._machine = Transport(self._transport.path, max(timeout_ms / 1000, _launch.SILENCE))
-        self._files = Reserve()  # of launches and runs
-        self._config = _daemon.project_of(config)
-        self._start = start
-        self._checked = False
-        self._known: int | None = None  # process of the daemon whose version is ours
+        super().__init__(socket_path, timeout_ms / 1000, config, start, daemon)
 
     @property
     def socket_path(self) -> str:
@@ -97,7 +85,11 @@ class Client:
     # ---- the connection --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Closes the connections. The daemon goes on; another request connects again."""
+        """Closes the connections. The daemon goes on; another request connects again.
+
+        Example:
+            >>> client.close()
+        """
         self._transport.close()
         self._machine.close()
         self._files.close()
@@ -109,79 +101,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _connect(self) -> Transport:
-        """The transport to a daemon that answers and speaks our protocol. Starts one if need be."""
-        if self._checked:
-            return self._transport
-        if self._own:
-            self._use(_daemon.own_socket())
-        try:
-            ping = self._transport.json("GET", "/v1/ping")
-        except ConnectionFailed as exc:
-            if not self._start or self._own or exc.code != "daemon-unreachable":
-                raise
-            _daemon.start(self._transport.path)
-            ping = self._transport.json("GET", "/v1/ping")
-        own = self._other_version(ping)
-        if own:
-            warnings.warn(
-                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')}, this package has {own}: it is "
-                "not used, and this process has an engine of its own (gpuemu daemon stop ends the daemon)",
-                stacklevel=2,
-            )  # fmt: skip
-            self._own = True
-            return self._connect()
-        if ping.get("protocol") != PROTOCOL_VERSION:
-            raise ClientError(
-                f"the daemon on {self._transport.path} is gpuemu {ping.get('version')} and speaks protocol "
-                f"{ping.get('protocol')}, this package speaks {PROTOCOL_VERSION}", "other-version",
-                "gpuemu daemon stop ends it; the next request starts the right one",
-            )  # fmt: skip
-        self._checked = True
-        return self._transport
-
-    def _other_version(self, ping: Mapping[str, Any]) -> str:
-        """The version of our engine, where a daemon that nobody named has another one. Asked once for each daemon."""
-        if self._own or self._named or not self._start or ping.get("pid") == self._known:
-            return ""
-        self._known = ping.get("pid")
-        return _daemon.other_version(ping.get("version", ""))
-
-    def _use(self, path: str) -> None:
-        """Sends further requests to another socket."""
-        if self._transport.path != path:
-            self._transport.close()
-            self._machine.close()
-            self._transport.path = self._machine.path = path
-
-    def _fresh(self) -> Transport:
-        """The transport after a sign of life: a daemon that was stopped since the last request is started again."""
-        self._checked = False
-        return self._connect()
-
-    def _json(self, method: str, path: str, body: Any | None = None) -> Any:
-        """A request with JSON in and out. A daemon that was stopped since the last request is started again."""
-        transport = self._connect()
-        try:
-            return transport.json(method, path, body)
-        except ConnectionFailed as exc:
-            if exc.code != "daemon-unreachable":
-                raise
-            return self._fresh().json(method, path, body)
-
-    def _request(self, **members: Any) -> dict[str, Any]:
-        """The members that most requests share, and the given ones that are not None."""
-        request: dict[str, Any] = {
-            "python": sys.executable, "config": self._config, "env": _daemon.environment(),
-        }  # fmt: skip
-        request.update((k, v) for k, v in members.items() if v is not None)
-        return request
-
     def ping(self) -> dict[str, Any]:
         """Asks the daemon for its version.
 
         Returns:
             A dict with version, protocol_version, uptime_secs and pid.
+
+        Example:
+            >>> sorted(client.ping())
+            ['pid', 'protocol_version', 'uptime_secs', 'version']
         """
         self._fresh()
         ping = self._transport.json("GET", "/v1/ping")
@@ -191,7 +119,7 @@ class Client:
     # ---- single outputs --------------------------------------------------------------------------------------------
 
     def validate_op(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: str | None = None,
+        self, /, op_name: str, inputs: Mapping[str, Any], output: Any, dtype: Any | None = None,
         seed: int | None = None, *, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges an output against the reference of an operator.
@@ -209,12 +137,16 @@ class Client:
 
         Returns:
             The verdict: true if the output passed; its check() raises ValidationError otherwise.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, np.maximum(x, 0)).passed
+            True
         """
-        header = {"dtype": dtype, "store": store}
+        header = {"dtype": None if dtype is None else dtype_text(dtype), "store": store}
         return self._submit(op_name, inputs, output, seed, None, tolerance, kwargs, header)
 
     def submit_output(
-        self, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
+        self, /, op_name: str, inputs: Mapping[str, Any], output: Any, seed: int, *,
         expected: Any | None = None, tolerance: Any | None = None, store: str = "all", **kwargs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges the output of a case that get_test_case or get_test_batch handed out, and stores the verdict.
@@ -228,6 +160,12 @@ class Client:
             tolerance: an object or dict with atol and rtol, instead of the bound of the operator.
             store: whether to store the verdict: all, failures or none.
             **kwargs: attributes of the operator, or arguments of the reference.
+
+        Example:
+            >>> case = client.get_test_case("relu", seed=3, dtypes=["float32"])
+            >>> output = np.maximum(case["inputs"]["input"], 0)
+            >>> client.submit_output("relu", case["inputs"], output, case["seed"]).passed
+            True
         """
         return self._submit(op_name, inputs, output, seed, expected, tolerance, kwargs, {"store": store})
 
@@ -248,6 +186,7 @@ class Client:
             tensors.update(("inputs/" + k, to_numpy(a)) for k, a in inputs.items())
             header["seed"] = str(default_seed() if seed is None else seed)
         result = parse_result(self._post_part("/v1/submit", header, tensors)["result"])
+        self._judged = self._judged or header.get("store") != "none"
         _reproduction.fill_arrays(result, inputs)
         return result
 
@@ -266,8 +205,8 @@ class Client:
         return json.loads(self._transport.read(response))
 
     def check_gradients(
-        self, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
-        tolerance: Any | None = None, **attrs: Any,
+        self, /, op_name: str, inputs: Mapping[str, Any], grad_outputs: Any, grads: Mapping[str, Any], *,
+        tolerance: Any | None = None, store: str = "failures", **attrs: Any,
     ) -> ValidationResult:  # fmt: skip
         """Judges gradients against those of the fp64 oracle: exact ones, or central differences of its values.
 
@@ -277,9 +216,15 @@ class Client:
             grad_outputs: the gradient that came from above: an array, or a dict by output.
             grads: the gradients that the backward pass gave, by input; inputs without one are left out.
             tolerance: an object or dict with atol and rtol instead of the bound.
+            store: whether to store a failure: failures or none. Gradients that pass are not stored.
             **attrs: attributes of the operator.
+
+        Example:
+            >>> grads = {"input": np.float32(x > 0)}
+            >>> client.check_gradients("relu", {"input": x}, np.ones_like(x), grads).passed
+            True
         """
-        header = self._request(op=op_name, kwargs=texts(attrs) or None)
+        header = self._request(op=op_name, kwargs=texts(attrs) or None, store=store)
         if tolerance is not None:
             header["tolerance"] = tolerance_of(tolerance)
         tensors = {"inputs/" + k: to_numpy(a) for k, a in inputs.items()}
@@ -305,6 +250,10 @@ class Client:
         Returns:
             A dict with passed, verdict, message and outputs: one dict per array with max_abs, max_rel, mismatched and
             the rest of the statistics. It is true if it passed, and its check() raises ValidationError otherwise.
+
+        Example:
+            >>> bool(client.compare(x, x + 1))
+            False
         """
         header: dict[str, Any] = {"errors": True} if errors else {}
         if tolerance is not None:
@@ -320,7 +269,7 @@ class Client:
     def fuzz_op_client_side(
         self, op_name: str, run_op: Callable[..., Any] | None = None, iterations: int = 100,
         seed: int | None = None, fail_fast: bool = False, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, *, op_fn: Callable[..., Any] | None = None,
+        dtypes: Sequence[Any] | None = None, *, op_fn: Callable[..., Any] | None = None,
         value_distribution: str | None = None, layouts: Sequence[str] | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, attrs: Mapping[str, Any] | None = None,
         framework: str | None = None, device: str | None = None, outputs: str | None = None,
@@ -332,21 +281,22 @@ class Client:
 
         Args:
             op_name: operator of gpuemu.toml or of the catalogue.
-            run_op: the kernel: takes a dict of arrays by name (and those attributes of the operator that it has
-                parameters for), returns an array, a tuple or a dict. Also as op_fn.
+            run_op: the kernel: takes a dict of arrays by name, or has a parameter for each of them, and for attributes
+                of the operator that it wants; returns an array, a tuple or a dict. Also as op_fn.
             iterations: number of cases.
             seed: master seed: the same seed gives the same cases. Default: a fresh one, which the result has.
             fail_fast: end at the first failure.
             op_schema: shapes from shared dims, for an operator that the catalogue does not know or for other sizes:
                 {"dims": [{"name", "candidates"}], "inputs": [{"name", "dims"}], "output": {"name", "dims"}}. Its name
                 is op_name, whatever it says itself.
-            dtypes: data types to draw from.
+            dtypes: data types to draw from, by name or as numpy, torch, jax and tensorflow have them.
             value_distribution: how values are drawn: mixed (default), adversarial, uniform, normal, …
             layouts: memory layouts to draw from: contiguous, strided, transposed, …
             shapes: name of a strategy, or a dict of dims with the sizes to draw from, as {"H": [64, 65]}.
             attrs: attributes of the operator to fix, as {"causal": True}.
             ranks: ranks to draw for arrays that may have any, as range(1, 6); default: those of the operator's dims.
-            framework: numpy (default), torch, jax, tensorflow or cupy: whose arrays the kernel gets.
+            framework: numpy, torch, jax, tensorflow or cupy: whose arrays the kernel gets. Default: those of numpy,
+                or of the framework that the kernel needs, on the host: that shows on the first case.
             device: device of those arrays, as "cuda:1"; default: the first GPU if there is one.
             outputs: "returned" by the kernel (default), or "allocated": the kernel is called with a second dict of
                 outputs to write to, which are poisoned and have red zones.
@@ -364,6 +314,7 @@ class Client:
         Example:
             >>> results = client.fuzz_op_client_side("softmax", run_op=lambda i: my_softmax(i["input"]))
             >>> print(f"Passed: {results.passed}/{results.total}")
+            Passed: 100/100
         """
         kernel = run_op or op_fn
         if kernel is None or (run_op is not None and op_fn is not None):
@@ -373,7 +324,8 @@ class Client:
         where = arrays(framework, device)
         kind = str(outputs or getattr(kernel, "gpuemu_outputs", "returned"))
         # The loop copies outputs at once, unless somebody is to see them first.
-        guard = Guard(where, outputs=kind, repeat=repeat, lend=reference is None and on_case is None)
+        lend = reference is None and on_case is None
+        guard = Guard(where, outputs=kind, repeat=repeat, lend=lend, adapt=framework is None)
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs, ranks)
         plan = _fuzzing.Plan(
             request=request, kernel=kernel, run=guard.run, iterations=iterations,
@@ -383,8 +335,9 @@ class Client:
         if reference is not None:
             plan.reference = reference_hook(reference)
         if on_case is not None:
-            plan.on_result = case_hook(where, on_case)
+            plan.on_result = case_hook(guard, on_case)
         try:
+            self._judged = self._judged or store != "none"
             return _fuzzing.Loop(self._fresh(), plan, self._files).run()
         except ClientError as exc:
             if exc.code != "campaign-unknown-op" or reference is not None:
@@ -394,7 +347,7 @@ class Client:
 
     def _cases(
         self, op_name: str, seed: int | None, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+        dtypes: Sequence[Any] | None = None, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
         attrs: Mapping[str, Any] | None = None, ranks: Sequence[int] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
@@ -403,8 +356,8 @@ class Client:
             op=op_name, seed=str(default_seed() if seed is None else seed), values=value_distribution,
             schema=None if op_schema is None else dict(op_schema, name=op_name),  # op_name is what judges
             attrs=texts(attrs or {}) or None,
-            dtypes=None if dtypes is None else [str(d) for d in _listed(dtypes)],
-            layouts=None if layouts is None else [str(x).lower() for x in _listed(layouts)],
+            dtypes=dtype_names(dtypes),
+            layouts=None if layouts is None else [str(x).lower() for x in listed(layouts)],
             ranks=None if ranks is None else [int(n) for n in ranks],
         )  # fmt: skip
         if isinstance(shapes, str):
@@ -413,7 +366,7 @@ class Client:
             request["dims"] = {name: [int(n) for n in sizes] for name, sizes in shapes.items()}
         return request
 
-    def get_test_case(self, op_name: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
+    def get_test_case(self, /, op_name: str, seed: int | None = None, **options: Any) -> dict[str, Any]:
         """One case with its inputs, for a caller that runs the kernel itself.
 
         Args:
@@ -423,12 +376,16 @@ class Client:
 
         Returns:
             A dict with seed, inputs (arrays by name), shape, dtype, layout, and case, attrs, index.
+
+        Example:
+            >>> client.get_test_case("relu", seed=3, dtypes=["float16"], shapes={"H": [5]})["dtype"]
+            'float16'
         """
         return next(iter(self.get_test_batch(op_name, 1, seed, **options)))
 
     def get_test_batch(
         self, op_name: str, count: int = 10, seed: int | None = None, op_schema: Schema | None = None,
-        dtypes: Sequence[str] | None = None, *, value_distribution: str | None = None,
+        dtypes: Sequence[Any] | None = None, *, value_distribution: str | None = None,
         layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
         attrs: Mapping[str, Any] | None = None, ranks: Sequence[int] | None = None,
     ) -> TestBatch:  # fmt: skip
@@ -444,16 +401,21 @@ class Client:
 
         Returns:
             A sequence of dicts as of get_test_case.
+
+        Example:
+            >>> [case["dtype"] for case in client.get_test_batch("relu", 2, seed=3, dtypes=["float32"])]
+            ['float32', 'float32']
         """
         request = self._cases(op_name, seed, op_schema, dtypes, value_distribution, layouts, shapes, attrs, ranks)
         if count < 1:
             raise ClientError(f"{count} cases asked for", hint="ask for at least one")
         return TestBatch(self, request, count)
 
+    @seed_by_name
     def fuzz_op(
         self, op_name: str, seed: int | None = None, iterations: int = 100, fail_fast: bool = False,
         batch_sizes: Sequence[int] | None = None, seq_lengths: Sequence[int] | None = None,
-        hidden_dims: Sequence[int] | None = None, dtypes: Sequence[str] | None = None,
+        hidden_dims: Sequence[int] | None = None, dtypes: Sequence[Any] | None = None,
         layouts: Sequence[str] | None = None, *, value_distribution: str | None = None,
         shapes: str | Mapping[str, Sequence[int]] | None = None, progress: bool | None = None,
         ranks: Sequence[int] | None = None,
@@ -462,17 +424,23 @@ class Client:
 
         Args:
             op_name: operator of gpuemu.toml.
-            seed: master seed; default: a fresh one.
+            seed: master seed; default: a fresh one. A small number by place alone is refused: it may be iterations.
             iterations: number of cases per data type.
             fail_fast: end at the first failure.
-            batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from.
+            batch_sizes, seq_lengths, hidden_dims: sizes to draw the dims B, S and H from; a dimension that the operator
+                has not is left out with a warning.
             dtypes, layouts, value_distribution, shapes, progress, ranks: as of fuzz_op_client_side.
+
+        Example:
+            >>> client.fuzz_op("configured_relu", seed=1, iterations=5).passed
+            5
         """
         dims = dict(shapes) if isinstance(shapes, Mapping) else {}
         for name, sizes in (("B", batch_sizes), ("S", seq_lengths), ("H", hidden_dims)):
             if sizes is not None:
                 dims[name] = list(sizes)
         request = self._cases(op_name, seed, None, dtypes, value_distribution, layouts, dims or None, ranks=ranks)
+        _reproduction.drop_unknown(self, request, op_name, dims if isinstance(shapes, Mapping) else ())
         request.update(self._request(
             kind="fuzz", ops=[op_name], iterations=iterations, fail_fast=fail_fast, dir=os.getcwd(), attached=True,
             shapes=shapes if isinstance(shapes, str) else None,
@@ -492,6 +460,7 @@ class Client:
                     results.not_run, results.undecided = event["not_run"], event["undecided"]
         finally:
             bar.close()
+        self._judged = True
         results.duration = time.monotonic() - started
         _reproduction.defer(results.failures, self._case, request)
         return results
@@ -512,20 +481,51 @@ class Client:
         return results
 
     def get_result(self, seed: int) -> ValidationResult | None:
-        """The newest stored result of a case, by its seed; None if there is none. A result that failed is false."""
+        """The newest stored result of a case, by its seed; None if there is none. A result that failed is false.
+
+        Example:
+            >>> found = client.validate_op("relu", {"input": x}, x + 1)
+            >>> client.get_result(found.seed).verdict
+            'fail'
+        """
         return next(iter(self._stored("/v1/results", {"seed": str(seed), "limit": 1})), None)
 
     def list_results(self, limit: int = 100) -> list[ValidationResult]:
-        """Stored results, newest first."""
+        """Stored results, newest first.
+
+        Example:
+            >>> len(client.list_results(limit=1))
+            1
+        """
         return self._stored("/v1/results", {"limit": limit})
 
     def list_failures(self, limit: int = 20, op_name: str | None = None) -> list[ValidationResult]:
-        """Stored failures, newest first."""
+        """Stored failures, newest first.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, x + 1).passed
+            False
+            >>> client.list_failures(limit=1)[0].op_name
+            'relu'
+        """
         return self._stored("/v1/failures", {"limit": limit, **({"op": op_name} if op_name else {})})
 
-    def store_baseline(self, tag: str) -> dict[str, Any]:
-        """Keeps the results of the newest finished test or ci run of the project under a tag, as a baseline."""
-        reply: dict[str, Any] = self._json("POST", "/v1/baselines", self._request(tag=tag))
+    def store_baseline(self, tag: str, *, stored: bool | None = None) -> dict[str, Any]:
+        """Keeps results of the project under a tag, as a baseline.
+
+        Args:
+            tag: its name.
+            stored: True: the latest verdict on each case of the project, of clients and of all runs. False: the newest
+                finished test or ci run. Default: True where this client has validated or fuzzed, else False.
+
+        Example:
+            >>> client.validate_op("relu", {"input": x}, np.maximum(x, 0)).passed
+            True
+            >>> client.store_baseline("v1")["tag"]
+            'v1'
+        """
+        request = self._request(tag=tag, stored=self._judged if stored is None else stored)
+        reply: dict[str, Any] = self._json("POST", "/v1/baselines", request)
         return reply
 
     def reproduce(
@@ -541,6 +541,11 @@ class Client:
             op_schema: that of the run, where it had one: the inputs follow from it and the case.
             run_op: the kernel, where only this process can run it.
             reference, framework, device: as of fuzz_op_client_side, for run_op.
+
+        Example:
+            >>> results = client.fuzz_op_client_side("relu", lambda i: i["input"] + 1, 5, seed=1)
+            >>> sorted(client.reproduce(results.smallest.case).inputs)
+            ['input']
         """
         from .session import made_again  # it needs a client itself
 
@@ -573,6 +578,11 @@ class Client:
             run_op: the kernel.
             op_schema, reference, tolerance: those of the run, where it had them.
             framework, device, outputs, repeat, store: as of fuzz_op_client_side.
+
+        Example:
+            >>> case = client.get_test_case("relu", seed=3)["case"]
+            >>> client.replay(case, lambda i: np.maximum(i["input"], 0)).passed
+            True
         """
         from .session import replayed  # it needs a client itself
 
@@ -584,7 +594,7 @@ class Client:
         self, seed: int | str, strategy: str | None = None, max_iters: int = 100, *,
         op_name: str | None = None, progress: bool | None = None, run_op: Callable[..., Any] | None = None,
         framework: str | None = None, device: str | None = None, op_schema: Schema | None = None,
-        reference: Callable[..., Any] | None = None, tolerance: Any | None = None,
+        reference: Callable[..., Any] | None = None, tolerance: Any | None = None, store: str = "all",
     ) -> MinimizeResult:  # fmt: skip
         """Looks for a simpler case that fails in the same way.
 
@@ -597,6 +607,12 @@ class Client:
             run_op: the kernel, where only this process can run it; framework and device as of fuzz_op_client_side.
                 Sizes, attributes, layouts and types are then made simpler, single values are not.
             op_schema, reference, tolerance: those of the run, where it had them; they need run_op.
+            store: whether to store the verdict on the simplest case, with run_op: all, failures or none.
+
+        Example:
+            >>> case = client.get_test_case("softmax", seed=3, dtypes=["float32"], value_distribution="normal")["case"]
+            >>> client.minimize(case, run_op=lambda i: my_softmax(i) * 2).minimized_shape
+            (1, 1, 1)
         """
         by_text = isinstance(seed, str) and not seed.isdigit()
         if run_op is not None:
@@ -604,7 +620,7 @@ class Client:
 
             text = str(seed) if by_text else self._case_text(int(seed), op_name)
             rules = {"op_schema": op_schema, "reference": reference, "tolerance": tolerance}
-            return minimized(self, text, run_op, max_iters, rules, framework=framework, device=device)
+            return minimized(self, text, run_op, max_iters, rules, store, framework=framework, device=device)
         request = self._request(
             case=seed if by_text else None, seed="0" if by_text else str(seed), op=op_name, strategy=strategy,
             max_iters=max_iters,
@@ -636,7 +652,7 @@ class Client:
         return str(found[0]["case"])
 
     def calibrate(
-        self, op_name: str, dtype: str | None = None, iterations: int = 100, *, seed: int | None = None,
+        self, op_name: str, dtype: Any | None = None, iterations: int = 100, *, seed: int | None = None,
         progress: bool | None = None,
     ) -> list[dict[str, Any]]:  # fmt: skip
         """Fits a tolerance to the configured candidate of an operator, which is taken to be right.
@@ -646,9 +662,14 @@ class Client:
 
         Raises:
             ClientError: the tolerance would accept zeros for most values: candidate or reference is wrong.
+
+        Example:
+            >>> [fit["dtype"] for fit in client.calibrate("configured_relu", "float32", 40)]  # doctest: +SKIP
+            ['float32']
         """
         request = self._request(
-            op=op_name, dtype=dtype, iterations=iterations, seed=None if seed is None else str(seed)
+            op=op_name, dtype=None if dtype is None else dtype_text(dtype), iterations=iterations,
+            seed=None if seed is None else str(seed),
         )
         reply = self._work("/v1/calibrate", request, "calibrate " + op_name, progress)
         calibrations: list[dict[str, Any]] = reply["calibrations"]
@@ -665,8 +686,13 @@ class Client:
                 Without bins atol alone is fitted.
             percentile: of the errors.
             factor: what it is multiplied by.
+
+        Example:
+            >>> samples = [{"max_abs": 1e-6 * k, "max_want": 1.0} for k in range(1, 41)]
+            >>> client.fit_tolerance("float32", samples)["atol"] < 1e-4
+            True
         """
-        body = {"dtype": dtype, "percentile": percentile, "factor": factor,
+        body = {"dtype": dtype_text(dtype), "percentile": percentile, "factor": factor,
                 "samples": [{k: s[k] for k in ("max_abs", "max_want", "bins") if k in s} for s in samples]}  # fmt: skip
         reply: dict[str, Any] = self._json("POST", "/v1/fit", body)
         return reply
@@ -722,6 +748,13 @@ class Client:
 
         Raises:
             ClientError: the launch does not fit the kernel, or the text is no PTX.
+
+        Example:
+            >>> y = np.zeros(4, np.float32)
+            >>> client.emulate(PTX, grid=1, block=4, args=[y]).check().status
+            'passed'
+            >>> y
+            array([1., 1., 1., 1.], dtype=float32)
         """
         options = {"entry": entry, "dynamic_shared": shared, "checks": checks, "schedules": schedules, "budget": budget,
                    "counters": counters, "arch": arch, "sfu": sfu, "contract": contract,
@@ -745,6 +778,9 @@ class Client:
             arch: what it is compiled for.
             flags: further arguments of the compiler.
             compiler: "nvcc" or "clang".
+
+        Example:
+            >>> ptx = client.compile_cuda("__global__ void f() {}")  # doctest: +SKIP
         """
         body = {
             **_launch.source_of(source), "arch": arch, "flags": list(flags), "compiler": compiler or "",
@@ -765,16 +801,16 @@ class Client:
 
         Returns:
             a dict per kernel: kernel_name, passed, metrics (register_count, spill_count, local_memory_bytes,
-            shared_memory_bytes, instruction_count, ...), violations (kind, severity, message, line, ...), timestamp.
+            shared_memory_bytes, instruction_count, instruction_mix, ...), violations (kind, severity, message, line,
+            ...), timestamp.
             The list is true if there are kernels and all passed; its check() raises otherwise.
 
         Raises:
             ClientError: the text is no PTX; the message has line and column.
+
+        Example:
+            >>> client.lint_kernel(PTX)[0]["metrics"]["instruction_mix"]["branch"]
+            1
         """
         body = self._request(ptx=ptx_content, kernel=kernel_name)
         return _lint.lint_results(self._json("POST", "/v1/lint", body))
-
-
-def _listed(names: Sequence[str]) -> Sequence[str]:
-    """A list of names; one name alone is a list of one."""
-    return [names] if isinstance(names, str) else names

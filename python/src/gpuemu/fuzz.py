@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Callable, ClassVar
 
-from . import _values
+from . import _calling, _values
 from ._values import Array
 from .arrays import Refusal
 from .rng import SeededRng, default_seed
@@ -52,7 +52,7 @@ _EDGE_CASE_PROBABILITY = 0.1
 # Random shapes have at most so many elements, 64 MiB of float32: four dimensions of 1024 would have 2^40.
 _MAX_ELEMENTS = 1 << 24
 
-Reference = Callable[[dict[str, Array]], Any]
+Reference = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,12 @@ def fuzz_shapes(
         max_elements: a random shape has no more elements.
         seed: of the random shapes; default: a new one.
         **dimensions: lists of sizes, as batch=[1, 2], seq=[64, 128].
+
+    Example:
+        >>> list(fuzz_shapes(batch=[1, 2], seq=[64]))
+        [(1, 64), (2, 64)]
+        >>> len(next(fuzz_shapes(min_dims=3, max_dims=3, seed=1)))
+        3
     """
     if dimensions:
         return itertools.product(*dimensions.values())
@@ -150,8 +156,8 @@ def fuzz_shapes(
 
 
 def fuzz_dtypes(
-    dtypes: Sequence[str] | None = None, exclude: Sequence[str] | None = None, *,
-    include: Sequence[str] | None = None, seed: int | None = None,
+    dtypes: Sequence[Any] | None = None, exclude: Sequence[Any] | None = None, *,
+    include: Sequence[Any] | None = None, seed: int | None = None,
 ) -> Iterator[str]:  # fmt: skip
     """Data types: each of a list once, or with include or exclude random ones without end.
 
@@ -160,6 +166,10 @@ def fuzz_dtypes(
         include: types to draw from; default: all that arrays can have here. bfloat16 and float8 need ml_dtypes.
         exclude: types to leave out of those.
         seed: of the random types; default: a new one.
+
+    Example:
+        >>> list(fuzz_dtypes(["float32", np.float16]))
+        ['float32', 'float16']
     """
     if include is None and exclude is None:
         return iter([_values.check_dtype(d) for d in (_DTYPES if dtypes is None else dtypes)])
@@ -197,6 +207,10 @@ def fuzz_layouts(
         include_strided: row-major with a gap after each element.
         include_transposed: two neighbouring dimensions swapped, each pair once.
         seed: of the random names; default: a new one.
+
+    Example:
+        >>> [strides for _, strides in fuzz_layouts((2, 3))]
+        [(3, 1), (2, 1), (6, 2)]
     """
     if shape is None:
         wanted = {"contiguous": include_contiguous, "strided": include_strided, "transposed": include_transposed}
@@ -228,6 +242,10 @@ def fuzz_shapes_seeded(
         edge_cases: shapes that are taken now and then instead.
         edge_case_probability: how often.
         **ranges: min_dims, max_dims, min_size, max_size, max_elements: shapes of fuzz_shapes instead of lists.
+
+    Example:
+        >>> next(fuzz_shapes_seeded(42)) == next(fuzz_shapes_seeded(42))
+        True
     """
     source = _shapes(batch_sizes, seq_lengths, hidden_dims, edge_cases, edge_case_probability, ranges)
     return ((rng.seed, source.draw(rng.derive("shape"))) for rng in _cases(seed))
@@ -250,8 +268,13 @@ def _shapes(
     return _Ranges(**ranges)
 
 
-def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[str] | None = None) -> Iterator[tuple[int, str]]:
-    """(case seed, data type) without end, as the published fuzzer draws them."""
+def fuzz_dtypes_seeded(seed: int, dtypes: Sequence[Any] | None = None) -> Iterator[tuple[int, str]]:
+    """(case seed, data type) without end, as the published fuzzer draws them.
+
+    Example:
+        >>> next(fuzz_dtypes_seeded(42, ["int8"]))[1]
+        'int8'
+    """
     names = [_values.check_dtype(d) for d in (_DTYPES if dtypes is None else dtypes)]
     if not names:
         raise ValueError("dtypes is empty: give at least one")
@@ -267,6 +290,10 @@ def fuzz_layouts_seeded(
         seed: master seed.
         shape: of the tensors; without it the draws are (case seed, layout).
         layouts: names to draw from; default: contiguous, strided and transposed.
+
+    Example:
+        >>> next(fuzz_layouts_seeded(42, layouts=["strided"]))[1]
+        'strided'
     """
     names = [_values.check_layout(name) for name in (_LAYOUTS if layouts is None else layouts)]
     if not names:
@@ -279,7 +306,7 @@ def fuzz_layouts_seeded(
 
 
 def generate_random_tensor(
-    seed: int, shape: Sequence[int], dtype: str = "float32", domain: str | Sequence[float] = (-1.0, 1.0)
+    seed: int, shape: Sequence[int], dtype: Any = "float32", domain: str | Sequence[float] = (-1.0, 1.0)
 ) -> Array:
     """A random array from a seed, the same on every machine.
 
@@ -289,6 +316,10 @@ def generate_random_tensor(
         dtype: its data type; bfloat16 and float8 need ml_dtypes.
         domain: (low, high): uniform values in that range, ends included. Or a name: the stream of that name below the
             seed, drawn as the published generator does, ten times a normal variate; TestCase.generate_input uses it.
+
+    Example:
+        >>> generate_random_tensor(42, (2, 3)).shape
+        (2, 3)
     """
     dims, name = _values.check_shape(shape), _values.check_dtype(dtype)
     rng = SeededRng(seed)
@@ -321,6 +352,10 @@ class FuzzConfig:
         inputs: names of the inputs. All have the shape, data type and layout of the case.
         options: what else a run of the engine was asked for, such as attrs and values, where the configuration is
             that of a stored or returned failure. A SeededFuzzer does not use it.
+
+    Example:
+        >>> FuzzConfig(max_dims=2, iterations=5).dtypes
+        ['float32']
     """
 
     seed: int | None = None
@@ -386,6 +421,10 @@ class TestCase:
         shape, dtype, layout: of all its inputs.
         strides: in elements, as the published fuzzer writes them beside the layout (see _values.strides).
         input_names: names of the inputs.
+
+    Example:
+        >>> SeededFuzzer(42, FuzzConfig(max_dims=2)).next_test_case().inputs["input"].dtype.name
+        'float32'
     """
 
     __test__: ClassVar[bool] = False  # pytest: not a class of tests
@@ -414,7 +453,7 @@ class SeededFuzzer:
     """Cases without end from a seed, and a loop that runs a function on them.
 
     >>> fuzzer = SeededFuzzer(42, FuzzConfig(max_dims=2, max_size=64, iterations=50))
-    >>> results = fuzzer.run(my_softmax, reference=numpy_softmax)
+    >>> results = fuzzer.run(my_softmax, reference=my_softmax)
 
     Args:
         seed: master seed, or a FuzzConfig that has it.
@@ -463,15 +502,15 @@ class SeededFuzzer:
         self._iteration = 0
 
     def run(
-        self, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None = None, *,
+        self, op_fn: Callable[..., Any], reference: Reference | None = None, *,
         op: str | None = None, iterations: int | None = None, tolerance: Any | None = None,
         fail_fast: bool = False, client: Any | None = None, store: str = "all", **attrs: Any,
     ) -> FuzzResults:  # fmt: skip
         """Runs a function on the next cases and has the engine judge what it returns.
 
         Args:
-            op_fn: the function: takes a dict of arrays by name, as for Client.fuzz_op_client_side, and returns an
-                array, a tuple or a dict.
+            op_fn: the function: takes a dict of arrays by name, or each by its name, as for
+                Client.fuzz_op_client_side, and returns an array, a tuple or a dict.
             reference: a function of the same kind whose results are right. Without it an operator that the engine
                 knows judges.
             op: that operator; default: the one with the name of op_fn.
@@ -514,7 +553,7 @@ def _nothing_to_judge_by(what: str) -> str:
 
 
 def _judge(
-    client: Any, case: TestCase, op_fn: Callable[[dict[str, Array]], Any], reference: Reference | None, op: str,
+    client: Any, case: TestCase, op_fn: Callable[..., Any], reference: Reference | None, op: str,
     options: Mapping[str, Any], attrs: Mapping[str, Any],
 ) -> ValidationResult:  # fmt: skip
     """Runs one case. Kernel, reference and engine get arrays of their own: a kernel may write to its inputs."""
@@ -524,7 +563,7 @@ def _judge(
         return {name: _values.lay_out(array, case.layout) for name, array in case.inputs.items()}
 
     try:
-        output = op_fn(inputs())
+        output = _calling.adapted(op_fn, inputs, attrs)
     except Exception as err:  # whatever a kernel raises is a finding about the kernel
         where = ReproductionInfo(case.seed, case.shape, case.strides, case.dtype, case.layout)
         message = f"{op} raised {type(err).__name__}: {err}"
@@ -532,7 +571,7 @@ def _judge(
             passed=False, seed=case.seed, op_name=op, verdict="error", reason="raised", message=message,
             failures=[{"kind": "raised", "message": message}], repro_info=where,
         )  # fmt: skip
-    expected = None if reference is None else reference(inputs())
+    expected = None if reference is None else _calling.adapted(reference, inputs, attrs)
     given = {} if reference is None else {"expected": expected}
     try:
         result: ValidationResult = client.submit_output(op, inputs(), output, case.seed, **given, **options, **attrs)

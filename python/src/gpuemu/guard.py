@@ -13,17 +13,20 @@ pattern. The guard reports; it judges nothing.
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
+import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
+from gpuemu import _calling
+from gpuemu import arrays as array_kinds
 from gpuemu._case import Case, Execution, Failure, Finding, Form, OutputSpec, View
 from gpuemu._exceptions import describe, missing_package
 from gpuemu.arrays import (
@@ -50,6 +53,7 @@ KEPT_MEMORY = 16 << 20  # bytes; half of what the C library keeps between cases
 CHUNK = 256 << 10  # bytes got at once for small cases: it stays in a second-level cache
 SMALL = 64 << 10  # bytes of inputs and zones that are kept twice: one comparison for all is worth it below this
 COMPARE_BLOCK = 1 << 15  # words compared at once: 256 KiB of each side fit into a second-level cache
+TRIED = 8  # cases on which a kernel that has not run yet is called in other ways
 _NEW_PROCESS = "a device context does not recover from this: fix the kernel, then start a new process"
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -130,18 +134,7 @@ class _Memory:
             return self._chunk[at:end]
 
 
-def call_attrs(kernel: Callable[..., Any], leading: int = 1) -> frozenset[str] | None:
-    """The names of attributes that a kernel takes, by its signature; None: all of them.
-
-    leading is the number of its first parameters that are no attributes: inputs, and outputs where it is given them.
-    """
-    try:
-        parameters = list(inspect.signature(kernel).parameters.values())
-    except (TypeError, ValueError):
-        return frozenset()  # a function written in C that does not say
-    if any(p.kind == p.VAR_KEYWORD for p in parameters):
-        return None
-    return frozenset(p.name for p in parameters[leading:] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
+call_attrs = _calling.accepted
 
 
 def _trace(exc: BaseException) -> str:
@@ -168,13 +161,21 @@ class Guard:
     """Runs kernels, case after case.
 
     outputs says who makes the outputs: "returned" by the kernel, kernel(inputs, **attrs), or "allocated" by the guard,
-    kernel(inputs, outputs, **attrs), whose return value is ignored. With repeat each case is executed twice and the
+    kernel(inputs, outputs, **attrs), whose return value is ignored. A kernel with parameters of the names of all arrays
+    gets each by its name (see _calling). With repeat each case is executed twice and the
     engine compares. With lend, outputs may be the kernel's own arrays, which it may write to when it runs again: for a
     caller that copies them at once. `broken` says why no further case can run, once a kernel has left the device
     unusable.
+
+    With adapt nobody has said whose arrays the kernel gets. It is given those of `arrays`, and where it raises on them
+    before it has run on any case, those of the frameworks that are loaded: the first that it runs on it gets from then
+    on. One that runs and returns tensors of torch gets tensors, if it runs on them, too: methods of both kinds of
+    arrays have the meaning that torch gives them.
     """
 
-    def __init__(self, arrays: Arrays, outputs: str = "returned", repeat: bool = False, lend: bool = False) -> None:
+    def __init__(
+        self, arrays: Arrays, outputs: str = "returned", repeat: bool = False, lend: bool = False, adapt: bool = False
+    ) -> None:
         if outputs not in ("returned", "allocated"):
             raise ValueError(f'outputs is {outputs!r}, want "returned" or "allocated"')
         if outputs == "allocated" and not arrays.strided:
@@ -186,6 +187,11 @@ class Guard:
         self._kernel: Callable[..., Any] | None = None
         self._takes: frozenset[str] | None = None
         self._name = ""
+        self._by_name = False
+        self._adapt = adapt
+        self._untried = 0  # cases on which other ways to call the kernel are still tried
+        self._exception: Exception | None = None  # what the kernel raised on the last case
+        self._tensors = False  # it returned tensors of torch on the last case
         if arrays.on_host:
             # The C library of Linux keeps freed memory up to twice the size of the largest block it has unmapped.
             # Without this line the arrays of each case would get their pages from the kernel anew.
@@ -194,21 +200,81 @@ class Guard:
     def run(self, kernel: Callable[..., Any], case: Case) -> Execution:
         """Executes one case. What the kernel does wrong is in the Execution; only KeyboardInterrupt passes through."""
         if kernel is not self._kernel:
-            self._learn(kernel)
+            self._learn(kernel, case)
         if self.broken is not None:
             return Execution(None, failure=Failure("unsupported", "not run: " + self.broken, _NEW_PROCESS))
+        return self._adapted(case) if self._untried else self._executed(case)
+
+    def _executed(self, case: Case) -> Execution:
         try:
             return self._run(case)
         except Refusal as refusal:
             return Execution(None, findings=refusal.findings, failure=refusal.failure)
 
-    def _learn(self, kernel: Callable[..., Any]) -> None:
+    def _adapted(self, case: Case) -> Execution:
+        """Executes a case, in other ways where the kernel does not run in the one that comes first."""
+        self._untried -= 1
+        plain, self._exception, self._tensors = (self.arrays, self._by_name), None, False
+        done = self._executed(case)
+        raised, tensors = self._exception, self._tensors
+        if raised is None and not tensors:
+            self._untried = 0
+            return done
+        for arrays, named in self._ways(raised):
+            self.arrays, self._by_name = arrays, named
+            self._takes = self._attributes(named)
+            other = self._executed(case)
+            if other.failure is None and self.broken is None:
+                self._untried = 0
+                if raised is not None and arrays is not plain[0] and not _calling.misses(raised, arrays.framework):
+                    warnings.warn(
+                        f"{self._name} raised {describe(raised)} on arrays of NumPy and runs on those of "
+                        f"{arrays.framework}: it gets these; framework={arrays.framework!r} says so", stacklevel=2,
+                    )  # fmt: skip
+                return other
+        self.arrays, self._by_name = plain
+        self._takes = self._attributes(plain[1])
+        if raised is None:
+            self._untried = 0
+        return done
+
+    def _ways(self, raised: Exception | None) -> Iterator[tuple[Arrays, bool]]:
+        """Other ways to call the kernel than that in which it raised, or in which it returned tensors."""
+        ways = [self._by_name]
+        if raised is not None and self._by_name and len(self._arrays_by_name) == 1:
+            ways.append(False)  # a parameter for the dict that has the name of the only array
+        plain = self.arrays
+        yield from ((plain, named) for named in ways[1:])
+        if not self._adapt or not isinstance(raised, (AttributeError, TypeError, ValueError, IndexError, type(None))):
+            return
+        loaded = [name for name in _calling.TENSORS if name in sys.modules and (raised is not None or name == "torch")]
+        for name in sorted(loaded, key=lambda name: raised is not None and not _calling.misses(raised, name)):
+            try:
+                made = array_kinds.arrays(name, "cpu" if name == "torch" else None)  # functions of torch run there, too
+            except Exception:  # a framework that is loaded and has no device
+                continue
+            if made.strided or self.outputs == "returned":
+                yield from ((made, named) for named in ways)
+
+    def _attributes(self, named: bool) -> frozenset[str] | None:
+        assert self._kernel is not None
+        if named:
+            return _calling.accepted(self._kernel, 0, self._arrays_by_name)
+        return _calling.accepted(self._kernel, 2 if self.outputs == "allocated" else 1)
+
+    def _learn(self, kernel: Callable[..., Any], case: Case) -> None:
         wanted = getattr(kernel, "gpuemu_outputs", self.outputs)
         if wanted != self.outputs:
             raise ValueError(f'{_kernel_name(kernel)} wants outputs="{wanted}", the guard has "{self.outputs}"')
-        self._takes = call_attrs(kernel, 2 if self.outputs == "allocated" else 1)
-        self._name = _kernel_name(kernel)
+        known = self._kernel is not None and _calling.underlying(self._kernel) is _calling.underlying(kernel)
         self._kernel = kernel
+        if not known:  # else a method of another instance, say, of which all of this is known
+            written = [spec.name for spec in case.outputs or []] if self.outputs == "allocated" else []
+            self._arrays_by_name = [view.name for view in case.inputs] + written
+            self._by_name = _calling.by_name(kernel, self._arrays_by_name)
+            self._untried = TRIED if self._adapt or self._by_name else 0
+        self._takes = self._attributes(self._by_name)
+        self._name = _kernel_name(kernel)
 
     def _run(self, case: Case) -> Execution:
         specs = case.outputs or []
@@ -257,7 +323,10 @@ class Guard:
                 f"{self.arrays.framework} on {self.arrays.device} cannot hold the tensors of the case: {describe(exc)}"
             )
             raise Refusal("unsupported", what, "choose smaller shapes or other dtypes", _trace(exc)) from exc
-        args = (given,) if allocated is None else (given, allocated.given)
+        args: tuple[Any, ...] = (given,) if allocated is None else (given, allocated.given)
+        if self._by_name:
+            attrs = {**given, **({} if allocated is None else allocated.given), **attrs}
+            args = ()
         emulated: list[EmulationFinding] = []
         before = collecting.set(emulated)
         try:
@@ -273,6 +342,8 @@ class Guard:
         if emulated:
             seen += _of_emulator(emulated)
         if allocated is None:
+            if self._untried and self._adapt:
+                self._tensors = self.arrays.framework == "numpy" and _calling.has_tensors(result)
             return _Run(self._named(result, specs), seen, spent, [])
         outputs, overruns, suspects = allocated.examine()
         return _Run(outputs, seen + overruns, spent, suspects)
@@ -309,6 +380,11 @@ class Guard:
         hint = ""
         if isinstance(exc, TypeError) and self.outputs == "returned" and "outputs" in (self._takes or ()):
             hint = 'a kernel that writes into its argument outputs needs outputs="allocated"'
+        elif self.arrays.framework == "numpy":
+            wanted = [name for name in _calling.TENSORS if _calling.misses(exc, name)]
+            hint = f'framework="{wanted[0]}" gives it arrays of {wanted[0]}' if wanted else ""
+        if isinstance(exc, Exception):
+            self._exception = exc
         return Refusal("raised", f"{self._name} raised {describe(exc)}{where}", hint, trace)
 
     def _device_lost(self) -> bool:

@@ -11,15 +11,16 @@ simplest case that fails in the same way, and the command that makes it again.
 from __future__ import annotations
 
 import inspect
+import re
 import shlex
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _daemon, _escape
+from . import _calling, _daemon, _escape
 from .report import describe
 from .results import ClientError
-from .session import KernelSession
+from .session import Judging, KernelSession
 
 if TYPE_CHECKING:
     import pytest
@@ -34,19 +35,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 def op(
     name: str, *, iterations: int | None = None, seed: int | None = None,
-    dtypes: Sequence[str] | None = None, value_distribution: str | None = None,
+    dtypes: Sequence[Any] | None = None, value_distribution: str | None = None,
     layouts: Sequence[str] | None = None, shapes: str | Mapping[str, Sequence[int]] | None = None,
     op_schema: Mapping[str, Any] | None = None, attrs: Mapping[str, Any] | None = None,
     framework: str | None = None, device: str | None = None, outputs: str | None = None, repeat: bool = False,
-    config: str | None = None, emulate: bool | str = False,
+    config: str | None = None, emulate: bool | str = False, reference: Callable[..., Any] | None = None,
+    tolerance: Any | None = None, grad: bool = False, store: str = "all",
 ) -> Callable[[Function], Function]:  # fmt: skip
     """Makes a test per case of a function that takes inputs and returns what the operator should.
 
-    The function may have further parameters: attributes of the operator by their names (`causal`, `eps`), and with
-    outputs="allocated" the dict of outputs second. Called by itself, it is unchanged.
+    The function takes the dict of inputs, or each input by its name. It may have further parameters: attributes of the
+    operator by their names (`causal`, `eps`), with outputs="allocated" the dict of outputs second, fixtures, and
+    arguments of @pytest.mark.parametrize. Called by itself, it is unchanged.
 
     Args:
-        name: operator of gpuemu.toml or of the catalogue.
+        name: operator of gpuemu.toml or of the catalogue; with op_schema and reference any name.
         iterations: number of cases; default 50, or --gpuemu-iterations.
         seed: master seed; default 1, or --gpuemu-seed.
         dtypes, value_distribution, layouts, shapes, op_schema, attrs, framework, device, outputs, repeat: as of
@@ -54,11 +57,22 @@ def op(
         config: path of gpuemu.toml; default: that of the directory of the test file, as in Client.
         emulate: whether launches of Triton kernels in the function are executed on the CPU, by the emulator; a target
             such as "sm_90" says yes, too. Default: --gpuemu-emulate.
+        reference, tolerance, store: as of Client.fuzz_op_client_side.
+        grad: whether gradients are judged, too: needs framework "torch", "jax" or "tensorflow".
+
+    Example:
+        >>> @op("softmax", iterations=20, dtypes=["float32"])
+        ... def test_softmax(inputs):
+        ...     return my_softmax(inputs["input"])
     """
     if not isinstance(name, str):
         raise TypeError('@gpuemu.op needs the name of an operator: write @gpuemu.op("softmax")')
     if iterations is not None and iterations < 1:
         raise ValueError(f"@gpuemu.op({name!r}): iterations is {iterations}, want at least 1")
+    if grad and (outputs == "allocated" or framework in ("numpy", "cupy")):
+        raise ValueError(
+            f"@gpuemu.op({name!r}): grad=True needs a function of torch, jax or tensorflow that returns its outputs"
+        )
     options: dict[str, Any] = {
         "op_schema": op_schema, "dtypes": dtypes, "value_distribution": value_distribution, "layouts": layouts,
         "shapes": shapes, "attrs": attrs,
@@ -70,8 +84,8 @@ def op(
             raise TypeError(f"@gpuemu.op({name!r}) stands above @{kind}: write @{kind} first, @gpuemu.op below it")
         session = KernelSession(
             name, function, options, framework=framework, device=device, outputs=outputs, repeat=repeat, config=config,
-            emulate=emulate,
-        )
+            emulate=emulate, judge=Judging(reference, tolerance, grad, store),
+        )  # fmt: skip
         setattr(function, ATTRIBUTE, _Marked(session, iterations, seed))
         return function
 
@@ -86,6 +100,7 @@ class _Marked:
         self.iterations = iterations
         self.seed = seed
         self.count = 0  # cases of this run, known when the tests are collected
+        self.values: list[str] = []  # parameters that pytest gives values: fixtures and arguments of parametrize
         self.text: str | None = None  # the only case of this run
 
 
@@ -131,13 +146,9 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
     import pytest
 
     marks = list(getattr(function, "pytestmark", []))
-    if any(mark.name == "parametrize" for mark in marks):
-        raise collector.CollectError(
-            f"{name}: @pytest.mark.parametrize and @gpuemu.op do not go together: the cases are the parameters; "
-            "fix attributes with attrs={...}, dtypes with dtypes=[...], and write a function per variant"
-        )
     method = isinstance(collector, pytest.Class) and not isinstance(obj, staticmethod)
-    _check_parameters(collector, name, function, marked.session, method)
+    marked.values = _values_of(collector, function, marks, method)
+    _check_parameters(collector, name, function, marked, method)
     settings = collector.config.option
     default = DEFAULT_SEED if settings.gpuemu_seed is None else settings.gpuemu_seed
     marked.session.seed = default if marked.seed is None else marked.seed
@@ -150,23 +161,74 @@ def pytest_pycollect_makeitem(collector: Any, name: str, obj: Any) -> list[Any] 
         marked.text, marked.count = text, 1
     # pytest asks for fixtures by the names of parameters, and `inputs` is none: it sees this function in place of the
     # kernel, with the same marks. pytest_pyfunc_call then runs the kernel itself.
-    shown: Any = _method_of_case if method else _function_of_case
-    shown = types.FunctionType(shown.__code__, shown.__globals__, name)
+    shown: Any = types.FunctionType(_shown.__code__, _shown.__globals__, name)
+    shown.__signature__ = inspect.Signature(
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+         for n in [*(["self"] if method else []), CASE, *marked.values]]
+    )  # fmt: skip
     cases = pytest.mark.parametrize(CASE, range(marked.count), ids=[f"case{i}" for i in range(marked.count)])
     shown.pytestmark = [*marks, cases.mark]
     return list(collector._genfunctions(name, shown))
 
 
-def _check_parameters(collector: Any, name: str, function: Any, session: KernelSession, method: bool) -> None:
+def _values_of(collector: Any, function: Callable[..., Any], marks: Sequence[Any], method: bool) -> list[str]:
+    """The parameters of a function to which pytest gives values: fixtures, and arguments of parametrize."""
+    import pytest
+
+    given: set[str] = set()
+    for mark in [*marks, *collector.iter_markers("parametrize")]:
+        if mark.name == "parametrize":
+            names = mark.kwargs.get("argnames") or mark.args[0]
+            given.update(n.strip() for n in names.split(",")) if isinstance(names, str) else given.update(names)
+    manager = collector.session._fixturemanager
+    node = collector if int(pytest.__version__.split(".")[0]) >= 8 else collector.nodeid
+    parameters = list(inspect.signature(function).parameters.values())[1 if method else 0 :]
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            and p.default is p.empty
+            and (p.name in given or manager.getfixturedefs(p.name, node))]  # fmt: skip
+
+
+def _check_parameters(
+    collector: Any, name: str, function: Callable[..., Any], marked: _Marked, method: bool
+) -> None:  # fmt: skip
     """Refuses a function that cannot be called with inputs, once instead of in each case."""
+    session = marked.session
+    signature = inspect.signature(function)
+    rest = [p for p in signature.parameters.values() if p.name not in marked.values]
     wanted = [*(["self"] if method else []), "inputs", *(["outputs"] if session.writes else [])]
+    if any(p.kind == p.VAR_KEYWORD for p in rest) or sum(p.kind == p.KEYWORD_ONLY for p in rest) >= len(wanted):
+        return  # by name; whether these are the names of the inputs is known once there is a case
     try:
-        inspect.signature(function).bind_partial(*wanted)
+        signature.replace(parameters=rest).bind_partial(*wanted)
     except TypeError:
         raise collector.CollectError(
             f"{name}: @gpuemu.op({session.op_name!r}) calls it as {name}({', '.join(wanted[method:])}), and it has no "
             f"such parameters: write def {name}({', '.join(wanted)})"
         ) from None
+
+
+def _check_names(marked: _Marked, function: Callable[..., Any], arrays: Sequence[str], attrs: Sequence[str]) -> None:
+    """Raises ClientError for parameters that nothing gives a value, or that two things would."""
+    twice = [value for value in marked.values if value in (*arrays, *attrs)]
+    op_name = marked.session.op_name
+    if twice:
+        raise ClientError(
+            f"{twice[0]} is an argument of {op_name} as well as a fixture or an argument of parametrize",
+            hint="give the fixture another name",
+        )
+    rest = _calling.without(function, dict.fromkeys(marked.values))
+    parameters = [p for p in _calling.parameters(rest) or [] if p.name != "self"]
+    by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    needed = [p.name for p in parameters if p.default is p.empty and p.kind in by_keyword]
+    by_name = bool(needed) and needed[0] in arrays
+    first = 0 if by_name else 2 if marked.session.writes else 1
+    unknown = [n for n in needed[first:] if n not in (*arrays, *attrs)]
+    if unknown:
+        known = ", ".join(attrs) or "none"
+        raise ClientError(
+            f"the parameter {unknown[0]} is no fixture, no argument of parametrize and no attribute of {op_name}",
+            hint=f"attributes of {op_name} are: {known}",
+        )
 
 
 def _functions(items: Sequence[Any]) -> dict[_Marked, list[Any]]:
@@ -189,7 +251,7 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[Any]) -> 
         kernel.config = _daemon.project_of(kernel.config, str(first.path.parent))
         try:
             if marked.text is None:
-                kernel.probe()
+                _check_names(marked, inspect.unwrap(kernel.kernel), *kernel.probe())
         except ClientError as exc:
             words = _escape.block(f"gpuemu: {exc}")
             node = first.nodeid.rpartition("[")[0]
@@ -202,12 +264,8 @@ def pytest_collection_modifyitems(session: pytest.Session, items: list[Any]) -> 
 pytest_collection_modifyitems.pytest_impl = {"trylast": True}  # type: ignore[attr-defined]
 
 
-def _function_of_case(gpuemu_case: int) -> None:
-    """Has the parameters of a test of a function; never called."""
-
-
-def _method_of_case(self: Any, gpuemu_case: int) -> None:
-    """Has the parameters of a test of a method; never called."""
+def _shown(*_: Any) -> None:
+    """Stands for a test in the eyes of pytest, with a signature of its own; never called."""
 
 
 def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
@@ -218,14 +276,18 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
     import pytest
 
     session = marked.session
-    session.kernel = pyfuncitem.obj  # of a method: bound to the instance of this test
+    # Of a method: bound to the instance of this test.
+    values = {name: pyfuncitem.funcargs[name] for name in marked.values}
+    session.kernel = _calling.without(pyfuncitem.obj, values)
+    index = pyfuncitem.funcargs[CASE]
+    session.variant = re.sub(rf"\bcase{index}\b", "case0", pyfuncitem.callspec.id) if values else ""
     session.config = _daemon.project_of(session.config, str(pyfuncitem.path.parent))
     try:
         if marked.text is not None:
             case = session.case(marked.text)
             result = session.judge(case)
         else:
-            case, result = session.run(pyfuncitem.funcargs[CASE], marked.count)
+            case, result = session.run(index, marked.count)
     except ClientError as exc:  # its words say what to do; frames of this package do not
         pytest.fail(_escape.block(f"gpuemu: {exc}"), pytrace=False)
     if result.passed:
@@ -237,7 +299,8 @@ def pytest_pyfunc_call(pyfuncitem: Any) -> bool | None:
         pytest.fail(_escape.block(f"not run: {result}"), pytrace=False)
     budget = pyfuncitem.config.option.gpuemu_minimize
     simplest = session.minimize(case, result, budget) if budget > 0 else None
-    test = shlex.quote(pyfuncitem.nodeid.rpartition("[")[0])
+    base = pyfuncitem.nodeid[: -len(pyfuncitem.callspec.id) - 2]
+    test = shlex.quote(f"{base}[{session.variant}]" if session.variant else base)
     pytest.fail(describe(result, simplest, f"pytest {test} --gpuemu-case"), pytrace=False)
 
 

@@ -125,6 +125,11 @@ class ValidationResult(Judged):
         findings: what the guards saw: dicts with kind, name and sentence.
         error_stats: statistics of the comparison per output, as the report has them.
         raw: the whole result as the engine sent it (docs/formats/report.md).
+
+    Example:
+        >>> result = client.validate_op("relu", {"input": x}, x + 1)
+        >>> result.passed, result.reason
+        (False, 'mismatch')
     """
 
     passed: bool
@@ -239,6 +244,11 @@ class FuzzResults(Judged):
         undecided: cases where the contract of the operator decides on no element.
         unjudged: the cases behind not_run and undecided.
         duration: seconds.
+
+    Example:
+        >>> results = client.fuzz_op_client_side("relu", lambda i: i["input"] + 1, 5, seed=1)
+        >>> results.ok, len(results.failures) == results.failed
+        (False, True)
     """
 
     seed: int

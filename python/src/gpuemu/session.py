@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-from . import _fuzzing, _reproduction
+from . import _calling, _fuzzing, _reproduction
 from ._case import Case, Execution
+from ._options import tolerance_of
 from ._outputs import reference_hook
-from ._parts import tolerance_of
 from ._shared import SharedFile
 from ._triton import emulated_triton
 from .arrays import arrays
@@ -18,6 +20,24 @@ from .guard import Guard
 from .results import ClientError, MinimizeResult, ReproduceResult, ValidationResult, parse_result
 
 AHEAD = 16  # cases that are fetched together: neighbours usually run one after the other
+
+
+@dataclass
+class Judging:
+    """By what outputs are judged, if not by the operator alone: as of Client.fuzz_op_client_side.
+
+    grad: whether the gradients of cases whose outputs passed are judged as well.
+    """
+
+    reference: Callable[..., Any] | None = None
+    tolerance: Any | None = None
+    grad: bool = False
+    store: str = "all"
+
+    @cached_property
+    def hook(self) -> Callable[[Case], dict[str, Any]] | None:
+        """What is right for a case, by the reference."""
+        return None if self.reference is None else reference_hook(self.reference)
 
 
 class KernelSession:
@@ -31,18 +51,19 @@ class KernelSession:
         config: path of gpuemu.toml.
         client: a client to use; default: one of its own.
         emulate: whether launches of Triton kernels are executed by the emulator; a target such as "sm_90" says yes.
-        reference, tolerance: as of Client.fuzz_op_client_side.
+        judge: by what outputs are judged, if not by the operator alone.
 
     Attributes:
         seed: master seed of the cases; set before the first is asked for.
+        variant: which of several kernels under one name this is, as the arguments of a parametrised test; each is
+            minimised by itself.
         kernel, config, emulate: as given; a test runner may replace them, the last two before the first case.
     """
 
     def __init__(
         self, op_name: str, kernel: Callable[..., Any], options: Mapping[str, Any], *, framework: str | None = None,
         device: str | None = None, outputs: str | None = None, repeat: bool = False, config: str | None = None,
-        client: Client | None = None, emulate: bool | str = False, reference: Callable[..., Any] | None = None,
-        tolerance: Any | None = None,
+        client: Client | None = None, emulate: bool | str = False, judge: Judging | None = None,
     ) -> None:  # fmt: skip
         self.op_name = op_name
         self.kernel = kernel
@@ -53,17 +74,18 @@ class KernelSession:
         self._outputs = outputs or str(getattr(kernel, "gpuemu_outputs", "returned"))
         self._repeat = repeat
         self._client = client
-        self._reference = None if reference is None else reference_hook(reference)
-        self._tolerance = None if tolerance is None else tolerance_of(tolerance)
         self.emulate = emulate
+        self.variant = ""
+        self._judging = judge or Judging()
         self._open: _Open | None = None
         self._cases: dict[int, Case] = {}
         self.tried = 0  # cases that were run to find simpler ones
-        self._simplest: dict[tuple[str, str], ValidationResult | None] = {}
+        self._simplest: dict[tuple[str, str, str], ValidationResult | None] = {}
 
     def _ready(self) -> _Open:
         if self._open is None:
-            guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat)
+            adapt = self._place[0] is None
+            guard = Guard(arrays(*self._place), outputs=self._outputs, repeat=self._repeat, adapt=adapt)
             self._open = _Open(self._client or Client(config=self.config), guard)
         return self._open
 
@@ -87,10 +109,14 @@ class KernelSession:
         """Whether the kernel writes to outputs that it is given."""
         return self._outputs == "allocated"
 
-    def probe(self) -> None:
-        """Raises ClientError where the engine refuses the operator or its options. Nothing stays open."""
+    def probe(self) -> tuple[list[str], list[str]]:
+        """The names of inputs and outputs, and those of attributes, of the first case. Nothing stays open.
+
+        Raises ClientError where the engine refuses the operator or its options.
+        """
         try:
-            self._fetch(1, start=0)
+            [case] = self._fetch(1, start=0)
+            return [v.name for v in case.inputs] + [o.name for o in case.outputs or []], list(case.attrs)
         finally:
             self.close()
 
@@ -106,19 +132,43 @@ class KernelSession:
         """The case with this text."""
         return self._fetch(1, case=text)[0]
 
-    def judge(self, case: Case, store: str = "all") -> ValidationResult:
-        """Runs the kernel on a case and has what came out judged."""
-        return self.execute(case, store)[1]
+    def judge(self, case: Case, store: str | None = None) -> ValidationResult:
+        """Runs the kernel on a case and has what came out judged: also its gradients, where that is asked for."""
+        result = self.execute(case, store)[1]
+        return self._gradients(case, result) if self._judging.grad and result.passed else result
 
-    def execute(self, case: Case, store: str = "all") -> tuple[Execution, ValidationResult]:
+    def _gradients(self, case: Case, result: ValidationResult) -> ValidationResult:
+        """The verdict on the gradients of a case whose outputs passed."""
+        from .frameworks._sessions import OpGradients, adapter_of  # they need a client themselves
+
+        ready, judging = self._ready(), self._judging
+        where = ready.guard.arrays
+        adapter = adapter_of(where.framework)
+        tolerance = {} if judging.tolerance is None else {"tolerance": tolerance_of(judging.tolerance)}
+        own = judging.reference is not None
+        check = OpGradients(adapter, ready.client, self.op_name, "gradients", tolerance, own=own, store=judging.store)
+        inputs = {
+            v.name: where.view(where.buffer(v.storage), v.dtype, v.shape, v.strides, v.offset) for v in case.inputs
+        }
+        call = _calling.bound(self.kernel, inputs)
+        report = check(lambda **arrays: call(arrays, **case.attrs), inputs, case.attrs)
+        if report.passed:
+            return result
+        verdict = "fail" if report.ran else "undecided"
+        return ValidationResult(False, case.seed, self.op_name, verdict=verdict, reason="gradient",
+                                message=report.detail, case=case.text)  # fmt: skip
+
+    def execute(self, case: Case, store: str | None = None) -> tuple[Execution, ValidationResult]:
         """judge, and what came out as well."""
         ready = self._ready()
         with self._emulation():
             done: Execution = ready.guard.run(self.kernel, case)
-        expected = self._reference(case) if self._reference is not None and done.outputs is not None else None
-        common = ready.client._request(store=store, tolerance=self._tolerance)
+        judging = self._judging
+        tolerance = None if judging.tolerance is None else tolerance_of(judging.tolerance)
+        common = ready.client._request(store=store or judging.store, tolerance=tolerance)
         submission = _fuzzing.Submission(ready.results, common, self._schema())
-        submission.add(case, done, expected)
+        hook = judging.hook
+        submission.add(case, done, None if hook is None or done.outputs is None else hook(case))
         return done, submission.send(ready.client._connect())[0]
 
     def _schema(self) -> dict[str, Any] | None:
@@ -140,7 +190,7 @@ class KernelSession:
         the first is minimised, and what came out stands for all: the search runs the kernel as often as a test file
         has cases.
         """
-        kind = result.verdict, result.reason
+        kind = result.verdict, result.reason, self.variant
         if kind not in self._simplest:
             self._simplest[kind] = self._search(case, result, budget)
         return self._simplest[kind]
@@ -163,9 +213,9 @@ def _session(
     client: Client, text: str, kernel: Callable[..., Any], rules: Mapping[str, Any], **place: Any
 ) -> KernelSession:
     """A session for one case. rules: op_schema, reference, tolerance; place: framework, device, outputs, repeat."""
-    judged = {name: value for name, value in rules.items() if name != "op_schema"}
+    judge = Judging(reference=rules.get("reference"), tolerance=rules.get("tolerance"))
     options = {"op_schema": rules.get("op_schema")}
-    return KernelSession(text.partition(" ")[0], kernel, options, client=client, **judged, **place)
+    return KernelSession(text.partition(" ")[0], kernel, options, client=client, judge=judge, **place)
 
 
 def replayed(
@@ -198,8 +248,9 @@ def made_again(
 
 
 def minimized(
-    client: Client, text: str, kernel: Callable[..., Any], budget: int, rules: Mapping[str, Any], **place: Any
-) -> MinimizeResult:
+    client: Client, text: str, kernel: Callable[..., Any], budget: int, rules: Mapping[str, Any], store: str = "all",
+    **place: Any,
+) -> MinimizeResult:  # fmt: skip
     """Minimises a case of a kernel that only this process can run."""
     session = _session(client, text, kernel, rules, **place)
     try:
@@ -208,7 +259,8 @@ def minimized(
         if original.verdict not in ("fail", "error"):
             raise ClientError(f"the case does not fail now: its verdict is {original.verdict}")
         found = session.minimize(case, original, budget)
-        result = original if found is None else session.judge(session.case(found.case))  # once more, to be stored
+        # Once more, to be stored.
+        result = original if found is None else session.judge(session.case(found.case), store)
     finally:
         session.close()
     shape = result.repro_info.shape if result.repro_info else ()

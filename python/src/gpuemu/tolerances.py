@@ -55,6 +55,10 @@ class ToleranceConfig:
     Attributes:
         atol: absolute part.
         rtol: relative part; it scales with the wanted value.
+
+    Example:
+        >>> ToleranceConfig(1e-5, 1e-5).scale(2).atol
+        2e-05
     """
 
     atol: float
@@ -67,17 +71,17 @@ class ToleranceConfig:
                 raise ValueError(f"{name} must be a finite number that is not negative, got {value}")
 
     @classmethod
-    def for_dtype(cls, dtype: str, framework: str = "numpy") -> ToleranceConfig:
+    def for_dtype(cls, dtype: Any, framework: str = "numpy") -> ToleranceConfig:
         """The default of a data type, a little wider for frameworks that compile with XLA."""
         return _tolerance("default", dtype).scale(_framework(framework))
 
     @classmethod
-    def strict(cls, dtype: str = "float32") -> ToleranceConfig:
+    def strict(cls, dtype: Any = "float32") -> ToleranceConfig:
         """About what one rounding needs: 1e-7 for float32."""
         return _tolerance("strict", dtype)
 
     @classmethod
-    def relaxed(cls, dtype: str = "float32") -> ToleranceConfig:
+    def relaxed(cls, dtype: Any = "float32") -> ToleranceConfig:
         """Wide: 1e-3 for float32."""
         return _tolerance("relaxed", dtype)
 
@@ -103,7 +107,7 @@ class ToleranceConfig:
         return json.dumps(self.to_dict())
 
 
-def _tolerance(profile: str, dtype: str) -> ToleranceConfig:
+def _tolerance(profile: str, dtype: Any) -> ToleranceConfig:
     value = _PROFILES[profile].get(_values.check_dtype(dtype), 0.0)
     return ToleranceConfig(value, value)
 
@@ -188,6 +192,10 @@ class ToleranceProfile(ToleranceConfig):
     Args:
         name: what to call it.
         tolerances: by data type; types that are not in it have their default.
+
+    Example:
+        >>> ToleranceProfile.for_production() == ToleranceProfile.get("production")
+        True
     """
 
     name: str
@@ -203,7 +211,7 @@ class ToleranceProfile(ToleranceConfig):
         own = self.for_type("float32")
         super().__init__(own.atol, own.rtol)
 
-    def for_type(self, dtype: str) -> ToleranceConfig:
+    def for_type(self, dtype: Any) -> ToleranceConfig:
         """The tolerance of a data type."""
         return self.tolerances.get(_values.check_dtype(dtype)) or ToleranceConfig.for_dtype(dtype)
 
@@ -237,9 +245,14 @@ def _named_profile(name: str) -> ToleranceProfile:
 
 
 def get_recommended_tolerance(
-    dtype: str, framework: str | None = None, operation: str | None = None
+    dtype: Any, framework: str | None = None, operation: str | None = None
 ) -> ToleranceConfig:  # fmt: skip
-    """The default of a data type, wider for some frameworks and operators (matmul, conv2d, softmax, attention, …)."""
+    """The default of a data type, wider for some frameworks and operators (matmul, conv2d, softmax, attention, …).
+
+    Example:
+        >>> get_recommended_tolerance("float16").atol > get_recommended_tolerance("float32").atol
+        True
+    """
     tolerance = ToleranceConfig.for_dtype(dtype, framework or "numpy")
     return tolerance.scale(_OPERATIONS.get((operation or "").lower(), 1.0))
 
@@ -259,7 +272,7 @@ def compare_tolerances(a: ToleranceConfig, b: ToleranceConfig) -> dict[str, Any]
 
 
 def calibrate_tolerance(
-    op_fn: Any = None, ref_fn: Any = None, shapes: Sequence[Sequence[int]] | None = None, dtype: str = "float32",
+    op_fn: Any = None, ref_fn: Any = None, shapes: Sequence[Sequence[int]] | None = None, dtype: Any = "float32",
     n_samples: int = 100, seed: int = 42, percentile: float = 99.0, safety_margin: float = 2.0, *,
     test_fn: Callable[..., Any] | None = None, reference_fn: Callable[..., Any] | None = None,
     input_shapes: Sequence[Sequence[int]] | None = None, iterations: int | None = None, client: Any = None,
@@ -289,7 +302,8 @@ def calibrate_tolerance(
 
     Example:
         >>> tolerance = calibrate_tolerance(my_tanh, np.tanh, [(64, 64)])
-        >>> print(tolerance.report())
+        >>> 0 < tolerance.rtol < 1e-4
+        True
     """
     samples = n_samples if iterations is None else iterations
     if isinstance(ref_fn, str):

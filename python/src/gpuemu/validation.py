@@ -9,6 +9,7 @@ from typing import Any, Union
 
 from ._judged import Judged
 from ._outputs import named
+from .arrays import dtype_text
 from .client import Client
 from .results import ClientError, Comparison, ValidationError, ValidationResult
 
@@ -76,7 +77,7 @@ def validate_op(
         ValidationError: the output is wrong, could not be judged, or was never set.
 
     Example:
-        >>> with validate_op("softmax", inputs={"logits": x}) as ctx:
+        >>> with validate_op("softmax", inputs={"input": x}) as ctx:
         ...     ctx.set_output(my_softmax(x))
         >>> assert ctx.result.passed
     """
@@ -138,8 +139,8 @@ class Validation(Judged):
 
 @contextmanager
 def validate(
-    client: Client, model: Any, reference: str | Callable[..., Any] = "cpu", dtype: str | None = None,
-    reference_dtype: str | None = None, raise_on_failure: bool = True, tolerance: Any | None = None,
+    client: Client, model: Any, reference: str | Callable[..., Any] = "cpu", dtype: Any | None = None,
+    reference_dtype: Any | None = None, raise_on_failure: bool = True, tolerance: Any | None = None,
 ) -> Iterator[Validation]:  # fmt: skip
     """Validates every call of a model inside the context against a reference that gets the same arguments.
 
@@ -163,17 +164,18 @@ def validate(
         ValidationError: an output is wrong, or no call was checked inside the block.
 
     Example:
-        >>> with validate(client, module):
-        ...     output = module(x)
+        >>> with validate(client, my_tanh, lambda x: np.tanh(x.astype(np.float64))) as checked:
+        ...     output = checked(x)
     """
-    right = _reference_of(model, reference, reference_dtype)
+    wanted = None if dtype is None else dtype_text(dtype)
+    right = _reference_of(model, reference, None if reference_dtype is None else dtype_text(reference_dtype))
     kind = type(model)
 
     def compare(output: Any, args: tuple[Any, ...], kw: dict[str, Any]) -> Comparison:
         got = named(output, "output")
         for name, array in got.items():
-            if dtype is not None and array.dtype.name != dtype:
-                message = f"{name} is {array.dtype.name}, not {dtype}"
+            if wanted is not None and array.dtype.name != wanted:
+                message = f"{name} is {array.dtype.name}, not {wanted}"
                 return Comparison(passed=False, verdict="fail", message=message, outputs=[])
         return client.compare(got, named(right(*args, **kw), "output"), tolerance=tolerance)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
+from gpuemu import _calling
 from gpuemu.arrays import to_numpy
 from gpuemu.frameworks._gradients import Differences, gradient_report, make_upstream
 from gpuemu.frameworks._reports import Array, CheckReport, CheckResults, raised
 from gpuemu.frameworks.base import FrameworkAdapter
-from gpuemu.guard import call_attrs
 from gpuemu.results import ClientError
 
 if TYPE_CHECKING:
@@ -18,14 +18,33 @@ if TYPE_CHECKING:
     from gpuemu.client import Client
     from gpuemu.results import FuzzResults, ValidationResult
 
-# Codes of the engine where it has no gradients of its own: none by this input, not in the catalogue, too many elements.
-NO_GRADIENT = ("gradient-none", "campaign-no-bound", "gradient-too-large")
+# Codes of the engine where it has no gradients of its own: none by this input, not in the catalogue, too many elements,
+# an op of the caller's.
+NO_GRADIENT = ("gradient-none", "campaign-no-bound", "gradient-too-large", "campaign-unknown-op")
 
 # Directions per input where a fuzzed gradient is checked against differences: many cases, few directions each.
 FUZZ_DIRECTIONS = 32
 
 # A check on one case: a report, given fresh inputs and the op as a function of its inputs by name.
 CaseCheck = Callable[[Callable[..., Any], dict[str, Any], dict[str, Any]], CheckReport]
+
+
+def adapter_of(framework: str) -> FrameworkAdapter:
+    """The adapter of a framework that has gradients. ClientError where there are none."""
+    if framework == "torch":
+        from gpuemu.frameworks.pytorch import PyTorchAdapter
+
+        return PyTorchAdapter()
+    if framework == "jax":
+        from gpuemu.frameworks.jax import JAXAdapter
+
+        return JAXAdapter()
+    if framework == "tensorflow":
+        from gpuemu.frameworks.tensorflow import TensorFlowAdapter
+
+        return TensorFlowAdapter()
+    hint = 'give framework="torch", "jax" or "tensorflow"'
+    raise ClientError(f"grad=True: functions of {framework} have no gradients", hint=hint)
 
 
 def tolerance_option(atol: float | None, rtol: float | None) -> dict[str, Any]:
@@ -55,7 +74,7 @@ def require_pass(result: ValidationResult) -> None:
 class Fuzzing:
     """Client-side fuzzing of an op of one framework, with further checks on every case.
 
-    run_op takes the inputs by name where `by_name`, else one dict.
+    run_op takes the inputs as its signature says; where it says nothing, by name with `by_name`, else as one dict.
     """
 
     adapter: FrameworkAdapter
@@ -76,7 +95,7 @@ class Fuzzing:
             if outputs is None:
                 return  # the op itself failed, which counts already
             for name, check in self.checks.items():
-                report = check(self.function(case.attrs), dict(inputs), dict(case.attrs))
+                report = check(self.function(inputs, case.attrs), dict(inputs), dict(case.attrs))
                 if not report.passed:
                     key = f"{name}_failures" if report.ran else f"{name}_not_run"
                     found[key].append({"seed": result.seed, "case": case.text, "message": str(report)})
@@ -108,28 +127,27 @@ class Fuzzing:
 
     def kernel(self) -> Callable[..., Any]:
         """run_op as the client calls it: with a dict of inputs, and attributes."""
-        if not self.by_name:
-            return self.run_op
+        kept: list[Callable[..., Any]] = []  # once the names of inputs are known
 
         def kernel(inputs: dict[str, Any], **attrs: Any) -> Any:
-            return self.run_op(**inputs, **self.accepted(attrs, 0))
+            if not kept:
+                kept.append(_calling.bound(self.run_op, inputs, self.by_name))
+            return kept[0](inputs, **attrs)
 
         return kernel
 
-    def function(self, attrs: Mapping[str, Any]) -> Callable[..., Any]:
+    def function(self, names: Collection[str], attrs: Mapping[str, Any]) -> Callable[..., Any]:
         """run_op as a function of its inputs by name."""
-        if self.by_name:
-            return lambda **inputs: self.run_op(**inputs, **self.accepted(attrs, 0))
-        return lambda **inputs: self.run_op(inputs, **self.accepted(attrs, 1))
-
-    def accepted(self, attrs: Mapping[str, Any], leading: int) -> dict[str, Any]:
-        takes = call_attrs(self.run_op, leading)
-        return {name: value for name, value in attrs.items() if takes is None or name in takes}
+        call = _calling.bound(self.run_op, names, self.by_name)
+        return lambda **inputs: call(inputs, **attrs)
 
 
 @dataclass
 class OpGradients:
-    """Checks the gradients of an op on fuzzed cases: against the engine's own, or, of an op without, differences."""
+    """Checks the gradients of an op on fuzzed cases: against the engine's own, or, of an op without, differences.
+
+    own: the caller has a reference of its own, which may be another function than the engine's operator of that name.
+    """
 
     adapter: FrameworkAdapter
     client: Client
@@ -137,6 +155,8 @@ class OpGradients:
     check: str
     tolerance: Mapping[str, Any]
     seed: int = 0
+    own: bool = False
+    store: str = "failures"
 
     def __call__(
         self, func: Callable[..., Any], inputs: dict[str, Any], attrs: dict[str, Any]
@@ -152,12 +172,18 @@ class OpGradients:
         if len(outputs) == 1:
             upstream = upstream[0]
         try:
-            result = self.client.check_gradients(self.op_name, inputs, upstream, grads, **self.tolerance, **attrs)
+            if self.own:
+                return self.by_differences(func, inputs, names)
+            options = {"store": self.store, **self.tolerance, **attrs}
+            result = self.client.check_gradients(self.op_name, inputs, upstream, grads, **options)
         except ClientError as error:
             if error.code not in NO_GRADIENT:
                 raise
-            tolerance = self.tolerance.get("tolerance", {})
-            settings = Differences(seed=self.seed, max_directions=FUZZ_DIRECTIONS, **tolerance)
-            return gradient_report(self.adapter, func, inputs, names, settings, self.client, self.check)
+            return self.by_differences(func, inputs, names)
         ran = result.verdict not in ("not_run", "undecided")
         return CheckReport(self.check, result.passed, ran, "" if result.passed else result._details())
+
+    def by_differences(self, func: Callable[..., Any], inputs: dict[str, Any], names: list[str]) -> CheckReport:
+        tolerance = self.tolerance.get("tolerance", {})
+        settings = Differences(seed=self.seed, max_directions=FUZZ_DIRECTIONS, **tolerance)
+        return gradient_report(self.adapter, func, inputs, names, settings, self.client, self.check)

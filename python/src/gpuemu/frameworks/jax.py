@@ -218,6 +218,10 @@ def check_jit_safe(
         inputs: arrays by name, and settings (numbers, strings), which stay constants.
         rtol, atol: tolerances; default: those of the dtype of each output.
         client: the engine; default: one is started.
+
+    Example:
+        >>> check_jit_safe(lambda x: x * 2, {"x": jax.numpy.ones(3)}, client=client)
+        True
     """
     return verdict_of(check_jit_safe_report(op, inputs, rtol, atol, client=client))
 
@@ -282,6 +286,10 @@ def check_vmap_compatible(
         batch_axis: the axis of the batch.
         rtol, atol: tolerances; default: those of the dtype of each output.
         client: the engine; default: one is started.
+
+    Example:
+        >>> check_vmap_compatible(lambda x: x * 2, {"x": jax.numpy.ones((2, 3))}, client=client)
+        True
     """
     return verdict_of(check_vmap_compatible_report(op, inputs, batch_axis, rtol, atol, client=client))
 
@@ -423,6 +431,10 @@ def check_grad_safe(
         atol, rtol: tolerances; default: those of the dtype of each input.
         seed: of the random upstream gradient.
         client: the engine; default: one is started.
+
+    Example:
+        >>> check_grad_safe(lambda x: x * x, {"x": jax.numpy.ones(3)}, client=client)
+        True
     """
     report = check_grad_safe_report(op, inputs, argnums, eps=eps, atol=atol, rtol=rtol, seed=seed, client=client)
     return verdict_of(report)
@@ -521,7 +533,7 @@ def fuzz_jax_op(
     Args:
         client: the engine.
         op_name: operator of gpuemu.toml or of the catalogue.
-        run_op: takes the inputs by name (and attributes it has parameters for), returns an array.
+        run_op: takes the inputs by name (and attributes it has parameters for), or a dict of them; returns an array.
         iterations: number of cases.
         seed: master seed; default: a fresh one.
         fail_fast: end at the first wrong output.
@@ -536,6 +548,10 @@ def fuzz_jax_op(
         A dict with total, passed, failed, forward_failures, vmap_failures, jit_failures, grad_failures, for each check
         also what was not run (vmap_not_run, …), not_run, undecided and seed. It is true if the run is green, checks
         included; its check() raises otherwise.
+
+    Example:
+        >>> bool(fuzz_jax_op(client, "relu", jax.nn.relu, 5, check_grad=True, dtypes=["float32"]))  # doctest: +SKIP
+        True
     """
     adapter = JAXAdapter()
     option = tolerance_option(atol, rtol)
@@ -545,6 +561,9 @@ def fuzz_jax_op(
     if check_jit:
         fuzzing.checks["jit"] = lambda func, inputs, _: check_jit_safe_report(func, inputs, rtol, atol, client=client)
     if check_grad:
-        fuzzing.checks["grad"] = OpGradients(adapter, client, op_name, "grad", option)
+        own = options.get("reference") is not None
+        fuzzing.checks["grad"] = OpGradients(
+            adapter, client, op_name, "grad", option, own=own, store=options.get("store", "failures")
+        )
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     return fuzzing.run(client, op_name, settings, "vmap", "jit", "grad")

@@ -134,6 +134,7 @@ def validate_pytorch(
         ValidationError: the output or a gradient is wrong.
 
     Example:
+        >>> x = torch.randn(3, 4, requires_grad=True)
         >>> with validate_pytorch(client, "relu", {"input": x}, check_backward=True) as ctx:
         ...     ctx["output"] = my_relu(x)
     """
@@ -314,7 +315,7 @@ def fuzz_pytorch_op(
     Args:
         client: the engine.
         op_name: operator of gpuemu.toml or of the catalogue.
-        run_op: takes a dict of tensors by name, returns a tensor.
+        run_op: takes a dict of tensors by name, or has a parameter for each of them; returns a tensor.
         iterations: number of cases.
         seed: master seed; default: a fresh one.
         fail_fast: end at the first wrong output.
@@ -326,12 +327,19 @@ def fuzz_pytorch_op(
     Returns:
         A dict with total, passed, failed, forward_failures, backward_failures, backward_not_run, not_run, undecided
         and seed. It is true if the run is green, backward passes included; its check() raises otherwise.
+
+    Example:
+        >>> bool(fuzz_pytorch_op(client, "relu", lambda input: input.relu(), 5, dtypes=["float32"]))
+        True
     """
     adapter = PyTorchAdapter()
     option = tolerance_option(atol, rtol)
     fuzzing = Fuzzing(adapter, "torch", run_op, by_name=False)
     if check_backward:
-        fuzzing.checks["backward"] = OpGradients(adapter, client, op_name, "backward", option)
+        own = options.get("reference") is not None
+        fuzzing.checks["backward"] = OpGradients(
+            adapter, client, op_name, "backward", option, own=own, store=options.get("store", "failures")
+        )
     settings = {"iterations": iterations, "seed": seed, "fail_fast": fail_fast, "device": device, **option, **options}
     found = fuzzing.run(client, op_name, settings, "backward")
     found.setdefault("backward_not_run", [])

@@ -124,10 +124,10 @@ def _by_place(func: Callable[..., Any]) -> Callable[..., Any]:
     places = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
     @functools.wraps(func)
-    def call(**kwargs: Any) -> Any:
-        leading = list(itertools.takewhile(lambda name: name in kwargs, places))
+    def call(*args: Any, **kwargs: Any) -> Any:  # a function of a dict gets that alone by place
+        leading = list(itertools.takewhile(lambda name: name in kwargs, places[len(args) :]))
         values = [kwargs.pop(name) for name in leading]
-        return func(*values, **kwargs)
+        return func(*args, *values, **kwargs)
 
     return call
 
@@ -176,6 +176,7 @@ def validate_tensorflow(
         ValidationError: the output or a gradient is wrong.
 
     Example:
+        >>> x = tf.constant([-1.0, 2.0])
         >>> with validate_tensorflow(client, "relu", {"input": x}, check_gradient=True) as ctx:
         ...     ctx["output"] = my_relu(x)
     """
@@ -478,7 +479,7 @@ def fuzz_tensorflow_op(
     Args:
         client: the engine.
         op_name: operator of gpuemu.toml or of the catalogue.
-        run_op: takes the inputs by name (and attributes it has parameters for), returns a tensor.
+        run_op: takes the inputs by name (and attributes it has parameters for), or a dict of them; returns a tensor.
         iterations: number of cases.
         seed: master seed; default: a fresh one.
         fail_fast: end at the first wrong output.
@@ -497,7 +498,10 @@ def fuzz_tensorflow_op(
     option = tolerance_option(atol, rtol)
     fuzzing = Fuzzing(adapter, "tensorflow", _by_place(run_op), by_name=True)
     if check_gradient:
-        fuzzing.checks["gradient"] = OpGradients(adapter, client, op_name, "gradient", option)
+        own = options.get("reference") is not None
+        fuzzing.checks["gradient"] = OpGradients(
+            adapter, client, op_name, "gradient", option, own=own, store=options.get("store", "failures")
+        )
     if check_xla:
         fuzzing.checks["xla"] = lambda func, inputs, _: check_xla_compatible_report(
             func, inputs, rtol, atol, client=client
