@@ -53,13 +53,14 @@ const ranksPage = `
 ## Ranks
 
 Inputs have the rank of the operator's dims, unless a list of ranks is set: ` + "`ranks = [1, 2, 3, 4, 5]`" + ` under
-[validation] or for an op, ` + "`--ranks 1,2,3,4,5`" + `, ` + "`ranks=range(1, 6)`" + ` in Python. For bugs in kernels that
+[validation] or for an op, ` + "`--ranks 1,2,3,4,5`" + `, ` +
+	"`ranks=range(1, 6)`" + ` in Python. For bugs in kernels that
 assume a rank, or compute offsets from the wrong axes.
 
 Drawing a rank is the last step of a case, with a random stream of its own: it splits or merges the axes that fold
-([ops.md](ops.md#ranks-and-axes)) into axes with the same product. Dimensions, attributes, seed and the values in row-major
-order are those of the case without ranks; only the shapes in its text, and which layouts these can have, change. Without
-the setting no case changes. A rank that the operator or the case cannot have is not drawn,
+([ops.md](ops.md#ranks-and-axes)) into axes with the same product. Dimensions, attributes, seed and the values in
+row-major order are those of the case without ranks; only the shapes in its text, and which layouts these can have,
+change. Without the setting no case changes. A rank that the operator or the case cannot have is not drawn,
 and axes whose sizes are set by ` + "`shapes`" + ` are left alone. Invariants that compare
 batches are checked on cases of the operator's own rank.
 `

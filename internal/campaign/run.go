@@ -153,7 +153,8 @@ type identity struct {
 func (r *Run) identity() json.RawMessage {
 	o := &r.request.Options
 	id := identity{Kind: r.request.Kind, Ops: o.Ops, Quick: o.Quick, Seed: verdict.Seed(r.Seed), Iterations: o.Iterations,
-		FailFast: o.FailFast, Shard: o.Shard.String(), Values: o.Values, Shapes: o.Shapes, Gen: opspec.GenVersion, Ranks: o.Ranks}
+		FailFast: o.FailFast, Shard: o.Shard.String(), Values: o.Values, Shapes: o.Shapes, Gen: opspec.GenVersion,
+		Ranks: o.Ranks}
 	for _, d := range o.DTypes {
 		id.DTypes = append(id.DTypes, d.String())
 	}

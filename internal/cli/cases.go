@@ -100,7 +100,7 @@ func namesOf(list []gen.Named) []string {
 }
 
 // ranksUsage is the help of --ranks.
-const ranksUsage = "`LIST` of ranks to draw for tensors that may have any, such as 1,2,3,4,5 (default: the operator's own)"
+const ranksUsage = "`LIST` of ranks to draw for tensors that may have any, as 1,2,3,4,5 (default: the operator's own)"
 
 // parseRank reads a rank that a tensor may have.
 func parseRank(text string) (int, error) {

@@ -9,8 +9,8 @@ import (
 	"gpuemu/internal/oracle"
 )
 
-// Drawing ranks changes neither dimensions nor attributes nor values of a case, and what is drawn can be made again from
-// its text and is bound by the oracle to as many rows.
+// Drawing ranks changes neither dimensions nor attributes nor values of a case, and what is drawn can be made again
+// from its text and is bound by the oracle to as many rows.
 func TestRanksChangeNothingElse(t *testing.T) {
 	some := 0
 	for _, op := range oracle.Ops() {

@@ -121,7 +121,8 @@ func kindList() []kind {
 		{Doc{"no_inf", "no_inf", "no element is infinite"}, true, checkElements},
 		{Doc{"symmetric", "symmetric", "each matrix of the last two dimensions equals its transpose, " +
 			"within the bounds of the reference or the default tolerance"}, true, checkSymmetric},
-		{Doc{"normalized", "normalized", "elements sum to 1 along the last axis, or that of the attribute axis, within the rounding of its length"}, true,
+		{Doc{"normalized", "normalized", "elements sum to 1 along the last axis, or that of the attribute axis, " +
+			"within the rounding of its length"}, true,
 			checkNormalized},
 		{Doc{"bounded", "bounded(lo,hi)", "all elements lie in [lo, hi], the limits rounded to the dtype; NaN does not"},
 			true, checkElements},

@@ -108,7 +108,8 @@ func gcd(x, y int) int {
 }
 
 // Shapes returns the shapes of the inputs and outputs of a case, whose inputs may have any rank that the operator
-// takes. The dims of the case must be those of its shapes; of the axes that fold their product. Attributes are complete.
+// takes. The dims of the case must be those of its shapes; of the axes that fold their product. Attributes are
+// complete.
 func (p *Program) Shapes(c *Case, attrs Attrs) (inputs, outputs map[string]tensor.Shape, err error) {
 	inputs, outputs, err = p.Resolve(c.DimMap(), attrs)
 	if err != nil || !p.schema.Ranks.Any() || len(inputs) != len(c.Inputs) {
@@ -131,8 +132,8 @@ func (p *Program) Shapes(c *Case, attrs Attrs) (inputs, outputs map[string]tenso
 		return nil, nil, err
 	}
 	if got, want := p.folded(a.Dims), p.folded(all); got != want {
-		return nil, nil, diag.Errorf(BindFailed, "", "the axes that fold have %d elements in the shapes of the inputs, want %d",
-			got, want)
+		return nil, nil, diag.Errorf(BindFailed, "", "the axes that fold have %d elements in the shapes of the inputs, "+
+			"want %d", got, want)
 	}
 	for _, d := range c.Dims {
 		if n, ok := a.Dims[d.Name]; ok && n != d.Value && !slices.Contains(p.schema.Ranks.Lead, d.Name) {

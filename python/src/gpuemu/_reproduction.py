@@ -3,6 +3,7 @@ the engine says of a case that it made again."""
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from . import _fuzzing, _parts
 from ._case import Case
-from .arrays import to_numpy
+from .arrays import numpy_dtype, to_numpy
 from .fuzz import FuzzConfig
 from .results import (
     ClientError,
@@ -117,7 +118,7 @@ def stored(client: Client, request: Mapping[str, Any], reply: Mapping[str, Any])
         case: Case | None = client._case(reply["case"])
     except ClientError:  # of a schema of the caller's: the store alone has its inputs
         case = None
-    inputs = client._values(request) if case is None else values_of(case)
+    inputs = stored_values(client, request) if case is None else values_of(case)
     before = parse_result(reply["stored"]) if reply.get("stored") else None
     result = parse_result(reply["result"]) if reply.get("result") else before
     result = not_run(reply["case"]) if result is None else result
@@ -127,6 +128,25 @@ def stored(client: Client, request: Mapping[str, Any], reply: Mapping[str, Any])
         elif found is not None:
             fill_arrays(found, inputs)
     return ReproduceResult(result, inputs, before, reply["still_fails"], reply["executable"])
+
+
+def stored_values(client: Client, request: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
+    """The inputs of a stored case, contiguous."""
+    transport = client._connect()
+    image = transport.read(transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
+    return {
+        name: np.frombuffer(data, numpy_dtype(dtype)).reshape(shape).copy()
+        for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items()
+    }
+
+
+def case_text(client: Client, seed: int, op_name: str | None) -> str:
+    """The text of the newest stored case with a seed."""
+    body = {"seed": str(seed), "limit": 1, **({"op": op_name} if op_name else {})}
+    found = client._json("POST", "/v1/results", body)["results"]
+    if not found:
+        raise ClientError(f"no case with seed {seed} is stored", hint="pass the case in one line, as results have it")
+    return str(found[0]["case"])
 
 
 def values_of(case: Case) -> dict[str, np.ndarray[Any, Any]]:

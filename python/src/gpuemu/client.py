@@ -19,7 +19,7 @@ from ._options import dtype_names, listed, seed_by_name, tolerance_of
 from ._outputs import OnCase, case_hook, named, reference_hook
 from ._parts import texts
 from ._progress import Progress
-from .arrays import arrays, dtype_text, numpy_dtype, to_numpy
+from .arrays import arrays, dtype_text, to_numpy
 from .emulation import EmulationResult
 from .guard import Guard
 from .results import (
@@ -551,20 +551,12 @@ class Client(Connection):
 
         by_text = isinstance(seed, str) and not seed.isdigit()
         if op_schema is not None or run_op is not None:
-            text = str(seed) if by_text else self._case_text(int(seed), op_name)
+            text = str(seed) if by_text else _reproduction.case_text(self, int(seed), op_name)
             place = {"framework": framework, "device": device}
             return made_again(self, text, run_op, op_schema, reference, **place)
         target = {"case": seed} if by_text else {"seed": str(seed)}
         request = self._request(op=op_name, **target)
         return _reproduction.stored(self, request, self._json("POST", "/v1/reproduce", request))
-
-    def _values(self, request: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
-        """The inputs of a stored case, contiguous."""
-        image = self._connect().read(self._transport.request("POST", "/v1/tensors", json.dumps(request).encode()))
-        return {
-            name: np.frombuffer(data, numpy_dtype(dtype)).reshape(shape).copy()
-            for name, (dtype, shape, data) in _parts.parse_image(memoryview(image)).items()
-        }
 
     def replay(
         self, case: str, run_op: Callable[..., Any], *, op_schema: Schema | None = None,
@@ -618,7 +610,7 @@ class Client(Connection):
         if run_op is not None:
             from .session import minimized  # it needs a client itself
 
-            text = str(seed) if by_text else self._case_text(int(seed), op_name)
+            text = str(seed) if by_text else _reproduction.case_text(self, int(seed), op_name)
             rules = {"op_schema": op_schema, "reference": reference, "tolerance": tolerance}
             return minimized(self, text, run_op, max_iters, rules, store, framework=framework, device=device)
         request = self._request(
@@ -640,16 +632,6 @@ class Client(Connection):
             result=result,
             case=reply["case"], executed=reply["executed"], unchanged=reply["unchanged"],
         )  # fmt: skip
-
-    def _case_text(self, seed: int, op_name: str | None) -> str:
-        """The text of the newest stored case with a seed."""
-        body = {"seed": str(seed), "limit": 1, **({"op": op_name} if op_name else {})}
-        found = self._json("POST", "/v1/results", body)["results"]
-        if not found:
-            raise ClientError(
-                f"no case with seed {seed} is stored", hint="pass the case in one line, as results have it"
-            )
-        return str(found[0]["case"])
 
     def calibrate(
         self, op_name: str, dtype: Any | None = None, iterations: int = 100, *, seed: int | None = None,
