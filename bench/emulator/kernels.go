@@ -119,8 +119,8 @@ func synchronizing() (list []*kernel) {
 	sums("a lock for each of 64 lanes", "lock_lanes", 1, 64, "")
 	sums("a chain of 512 blocks", "chain_blocks", 512, 64, "")
 	tiles := func(name, entry, twin string) {
-		list = append(list, &kernel{name: name, file: races, entry: entry, grid: dim(128, 1), block: dim(256, 1),
-			args: []ptxvm.Arg{in(1 << 15), out(1 << 15)}, twin: twin})
+		list = append(list, &kernel{name: name, file: races, entry: entry, grid: dim(8, 1), block: dim(256, 1),
+			args: []ptxvm.Arg{in(1 << 11), out(1 << 11)}, twin: twin})
 	}
 	tiles("tiles", "tile", "")
 	tiles("tiles, first barrier missing", "tile_no_first", "tile")
