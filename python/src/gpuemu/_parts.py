@@ -139,16 +139,3 @@ def texts(attrs: Mapping[str, Any]) -> dict[str, str]:
             kind = type(value).__name__
             raise ClientError(f"argument {name!r} is a {kind}", hint="pass a number, a bool or a string")
     return out
-
-
-def tolerance_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object or a dict; one that is missing is 0."""
-    pair = value if isinstance(value, Mapping) else vars_of(value)
-    if not pair or set(pair) - {"atol", "rtol"}:
-        raise ClientError(f"tolerance is {value!r}", hint='pass {"atol": 1e-5, "rtol": 1e-5} or a ToleranceConfig')
-    return {"atol": float(pair.get("atol", 0.0)), "rtol": float(pair.get("rtol", 0.0))}
-
-
-def vars_of(value: Any) -> dict[str, float]:
-    """atol and rtol of an object that has them, else nothing."""
-    return {name: getattr(value, name) for name in ("atol", "rtol") if hasattr(value, name)}
