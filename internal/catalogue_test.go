@@ -54,8 +54,8 @@ const ranksPage = `
 
 Inputs have the rank of the operator's dims, unless a list of ranks is set: ` + "`ranks = [1, 2, 3, 4, 5]`" + ` under
 [validation] or for an op, ` + "`--ranks 1,2,3,4,5`" + `, ` +
-	"`ranks=range(1, 6)`" + ` in Python. For bugs in kernels that
-assume a rank, or compute offsets from the wrong axes.
+	"`ranks=range(1, 6)`" + ` in Python. Such cases find kernels
+that assume a rank, or compute offsets from the wrong axes.
 
 Drawing a rank is the last step of a case, with a random stream of its own: it splits or merges the axes that fold
 ([ops.md](ops.md#ranks-and-axes)) into axes with the same product. Dimensions, attributes, seed and the values in

@@ -28,7 +28,7 @@ type Options struct {
 // dimension and no axis of an input ever grows, derived ones included, and no input gets more elements.
 //
 // A case costs about as much as it has elements, so long dimensions come first, and each is searched from below: odd
-// sizes that double until one fails, since many kernels fail at sizes that are multiples of nothing, then bisection
+// sizes that double until one fails, since many kernels fail at sizes that no vector width divides, then bisection
 // between the largest size known to pass and the smallest known to fail. Failures need not be monotonic in a size; the
 // search then ends at some local minimum, and the outer loop tries the other dimensions again from there.
 func Case(s *opspec.Schema, c opspec.Case, opt Options, fails func(opspec.Case) bool) (opspec.Case, int) {
